@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# Makes this machine able to build and run Coterie: packages by apt, then what apt does not have into the cache.
+# usage: tools/setup.sh [--full] [--verify] [--quiet]      (called by ./dev setup)
+#   --full    also the clang 19 tools, wrk and debootstrap
+#   --verify  hash every cached file instead of only looking at its size
+#   --quiet   say nothing when there is nothing to do
+# Idempotent: where all is in place it needs neither network nor root. Debian 12 and 13, Ubuntu 24.04; x86-64.
+set -euo pipefail
+ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
+. "$ROOT/tools/common.sh"
+
+full=no verify=() quiet=no
+for option in "$@"; do
+  case $option in
+    --full) full=yes ;;
+    --verify) verify=(--verify) ;;
+    --quiet) quiet=yes ;;
+    *) die "unknown option $option" "./dev setup [--full] [--verify]" ;;
+  esac
+done
+
+packages=(
+  build-essential g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3 python3-venv
+  libssl-dev libsqlite3-dev libyaml-cpp-dev rapidjson-dev libcli11-dev libfmt-dev libhwloc-dev
+  libgtest-dev librapidcheck-dev libbenchmark-dev libseccomp-dev zlib1g-dev
+)
+full_packages=(
+  clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 lld-19 wrk debootstrap
+)
+boost_packages=(libboost1.81-dev libboost1.83-dev) # Beast's coroutine API as used here; Debian's plain libboost-dev is older
+
+changed=no
+step() { changed=yes; echo "==> $*"; }
+
+installed() { # prints those of the arguments that dpkg has installed
+  dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' "$@" 2>/dev/null | awk '/^ii/ {sub(/:.*/, "", $2); print $2}'
+}
+
+missing_packages() {
+  local wanted=("${packages[@]}") have
+  [ "$full" = yes ] && wanted+=("${full_packages[@]}")
+  have=" $(installed "${wanted[@]}" "${boost_packages[@]}" | tr '\n' ' ') "
+  local name
+  for name in "${wanted[@]}"; do [[ $have == *" $name "* ]] || echo "$name"; done
+  for name in "${boost_packages[@]}"; do [[ $have == *" $name "* ]] && return; done
+  echo boost
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else die "packages are missing and this is neither root nor is there sudo" "as root: apt-get install -y --no-install-recommends ${missing[*]}"
+  fi
+}
+
+install_packages() {
+  local missing log name
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} = 0 ] && return
+  command -v apt-get >/dev/null || die "no apt-get here" "Debian 12, Debian 13 and Ubuntu 24.04 are supported; elsewhere install the equivalents of: ${missing[*]}"
+  step "packages: ${missing[*]}"
+  log=$(mktemp)
+  as_root apt-get -q -o DPkg::Lock::Timeout=600 update >"$log" 2>&1 || {
+    tail -n 5 "$log" >&2
+    die "apt-get update failed" "Is this machine online, and are the sources in /etc/apt right?"
+  }
+  if [[ " ${missing[*]} " == *" boost "* ]]; then
+    missing=("${missing[@]/#boost/}")
+    for name in "${boost_packages[@]}"; do
+      if apt-cache policy "$name" | grep -q 'Candidate: [0-9]'; then missing+=("$name"); break; fi
+    done
+  fi
+  local wanted=()
+  for name in "${missing[@]}"; do
+    [ -n "$name" ] || continue
+    if apt-cache policy "$name" | grep -q 'Candidate: [0-9]'; then wanted+=("$name")
+    elif [[ " ${full_packages[*]} " == *" $name "* ]]; then echo "    note: $name is not to be had here; what needs it will be skipped"
+    else die "the package sources have no $name" "Debian 12, Debian 13 and Ubuntu 24.04 (with universe) are supported."
+    fi
+  done
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=600 "${wanted[@]}" 2>&1 |
+    tee "$log" | awk '/^(Get|Fetched|Need to get)/ && !/^Get/ {print "    " $0; fflush()} /^Setting up/ {n++} END {if (n) print "    " n " packages set up"}' || {
+    tail -n 8 "$log" >&2
+    die "apt-get install failed" "See the lines above; when the cause is gone, run ./dev setup again (it goes on where it stopped)."
+  }
+  rm -f "$log"
+}
+
+make_venv() {
+  local stamp want
+  stamp=$COTERIE_CACHE/venv/.made-for
+  want="$(sha256sum <"$ROOT/tools/requirements.txt" | cut -c1-64) $(python3 -c 'import sys; print(sys.version_info[:2])')"
+  [ -x "$COTERIE_CACHE/venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && return
+  step "Python environment for the demo clients"
+  rm -rf "$COTERIE_CACHE/venv"
+  python3 -m venv "$COTERIE_CACHE/venv" >"$scratch/venv.log" 2>&1 || {
+    tail -n 3 "$scratch/venv.log" >&2
+    die "python3 -m venv failed" "Is python3-venv installed, and is there space in $COTERIE_CACHE?"
+  }
+  if ! "$COTERIE_CACHE/venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    -r "$ROOT/tools/requirements.txt" >"$scratch/pip.log" 2>&1; then
+    tail -n 5 "$scratch/pip.log" >&2
+    if grep -q 'No space left' "$scratch/pip.log"; then die "disk full" "Free about 300 MB in $COTERIE_CACHE, or set COTERIE_CACHE."; fi
+    die "the Python packages could not be installed" "Is this machine online (pip config list shows the index)? The pins are for Python 3.11 to 3.14 on x86-64."
+  fi
+  echo "$want" >"$stamp"
+}
+
+# ONNX Runtime's C headers (API 21, which newer libraries serve too) are packaged by Debian 13; the .deb is taken through an apt
+# configuration of its own, so that this machine's sources stay as they are.
+HEADERS_VERSION=1.21.0+dfsg-1
+HEADERS_SHA256=14f7d959d5deacbcf1504830d4189f91fc67382b399ed9ae9d3aa9c4050ced08
+C_API_SHA256=7783e9664bdb0b1b36145b5c8587dd1bc9a399aa000edf2e3dd03003cafc6882
+
+debian_mirror() {
+  if [ -n "${COTERIE_DEBIAN_MIRROR:-}" ]; then echo "$COTERIE_DEBIAN_MIRROR"; return; fi
+  [ "$(. /etc/os-release && echo "$ID")" = debian ] || return 0
+  cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null |
+    awk '/^URIs:/ {for (i = 2; i <= NF; i++) print $i} /^deb / {for (i = 2; i <= NF; i++) if ($i ~ /:/ && $i !~ /=/) {print $i; break}}' |
+    grep -v security | grep '/debian/*$' | head -n 1 || true
+}
+
+fetch_headers() {
+  local include=$COTERIE_CACHE/ort/include mirror keyring apt
+  [ -f "$include/onnxruntime_c_api.h" ] && { [ ${#verify[@]} = 0 ] || echo "$C_API_SHA256  $include/onnxruntime_c_api.h" | sha256sum -c --status; } && return
+  mirror=$(debian_mirror)
+  for keyring in /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/debian-archive-keyring.pgp ""; do [ -f "$keyring" ] && break; done
+  if [ -z "$mirror" ] || [ -z "$keyring" ]; then
+    echo "    note: ONNX Runtime's C headers were not fetched: they come from Debian 13. Install debian-archive-keyring and run COTERIE_DEBIAN_MIRROR=<URL of a Debian mirror> ./dev setup, or put onnxruntime_c_api.h (API 21 or newer) into $include."
+    return
+  fi
+  step "ONNX Runtime's C headers (10 MB package list, 85 KB package)"
+  apt=$scratch/apt
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+  echo "deb [arch=amd64 signed-by=$keyring] $mirror trixie main" >"$apt/sources.list"
+  cat >"$apt/apt.conf" <<EOF
+Dir::Etc::SourceList "$apt/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$apt/lists";
+Dir::Cache "$apt/cache";
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+EOF
+  (cd "$apt" && export APT_CONFIG=$apt/apt.conf && apt-get -qq update && apt-get -qq download "libonnxruntime-dev=$HEADERS_VERSION") >"$apt/log" 2>&1 || {
+    tail -n 4 "$apt/log" >&2
+    die "ONNX Runtime's C headers could not be fetched" "Is this machine online? Otherwise put onnxruntime_c_api.h (API 21 or newer) into $include."
+  }
+  echo "$HEADERS_SHA256  $(echo "$apt"/*.deb)" | sha256sum -c --status ||
+    die "libonnxruntime-dev $HEADERS_VERSION has a wrong checksum" "Do not use it; look at the mirror that the apt sources name."
+  dpkg-deb -x "$apt"/*.deb "$apt/tree"
+  rm -rf "$include"
+  mkdir -p "$COTERIE_CACHE/ort"
+  mv "$apt/tree/usr/include/onnxruntime" "$include"
+}
+
+# Only promtool is wanted of the prometheus package, and no service: so the package is unpacked, not installed.
+fetch_promtool() {
+  command -v promtool >/dev/null && return
+  [ -x "$COTERIE_CACHE/bin/promtool" ] && return
+  step "promtool (unpacked from the package prometheus, which is not installed)"
+  mkdir -p "$scratch/promtool" "$COTERIE_CACHE/bin"
+  if (cd "$scratch/promtool" && apt-get -qq download prometheus && dpkg-deb -x prometheus_*.deb tree) >"$scratch/promtool.log" 2>&1; then
+    mv "$scratch/promtool/tree/usr/bin/promtool" "$COTERIE_CACHE/bin/promtool"
+  else
+    echo "    note: promtool was not fetched ($(tail -n 1 "$scratch/promtool.log")); the check of /metrics will be skipped"
+  fi
+}
+
+[ "$(uname -m)" = x86_64 ] || die "this is $(uname -m)" "The pinned binaries are for x86-64."
+mkdir -p "$COTERIE_CACHE" 2>/dev/null && [ -w "$COTERIE_CACHE" ] || die "$COTERIE_CACHE cannot be written" "Set COTERIE_CACHE to a folder of your own."
+install_packages
+exec 9>"$COTERIE_CACHE/.setup.lock"
+flock -n 9 || { echo "==> waiting for another ./dev setup"; flock 9; }
+scratch=$(mktemp -d "$COTERIE_CACHE/.setup-XXXXXX") || die "no space or no permission in $COTERIE_CACHE" "Free about 500 MB, or set COTERIE_CACHE."
+trap 'rm -rf "$scratch"' EXIT
+free_kib=$(df -Pk "$COTERIE_CACHE" | awk 'NR == 2 {print $4}')
+make_venv_needed=$([ -f "$COTERIE_CACHE/venv/.made-for" ] && echo no || echo yes)
+[ "$make_venv_needed" = no ] || [ "$free_kib" -ge 500000 ] || die "only $((free_kib / 1024)) MB free in $COTERIE_CACHE" "Free 500 MB, or set COTERIE_CACHE to a folder on a larger disk."
+make_venv
+if [ ${#verify[@]} != 0 ] || ! python3 "$ROOT/tools/artifacts.py" "$COTERIE_CACHE" --check; then
+  step "ONNX Runtime and the demo models"
+  "$COTERIE_CACHE/venv/bin/python" "$ROOT/tools/artifacts.py" "$COTERIE_CACHE" "${verify[@]}"
+fi
+fetch_headers
+fetch_promtool
+if [ "$changed" = yes ]; then echo "==> set-up complete: $COTERIE_CACHE"
+elif [ "$quiet" = no ]; then echo "set-up is complete: nothing to do ($COTERIE_CACHE)"
+fi
