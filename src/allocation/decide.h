@@ -1,0 +1,164 @@
+// In-node scheduling: which part of the machine every container of every group owns.
+//
+// decide() maps a snapshot (machine, groups with demand, what everyone holds now, the time) to a plan (ordered steps from what is held to what shall be
+// held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership, spec or
+// machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. See docs in each file: sizing.h (how
+// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
+// Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is full;
+// permuting the groups changes nothing.
+// Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers.
+// Pure: no clock, no I/O, no randomness. Thread-compatible.
+// Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/units.h"
+#include "model/ids.h"
+#include "model/machine.h"
+
+namespace coterie::allocation {
+
+enum class Band : std::uint8_t { High, Normal, Low };
+enum class Isolation : std::uint8_t { None };  // core, cache and node come with "In-node scheduling at full depth"
+enum class Lend : std::uint8_t { WhenIdle, Never };
+enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, Drc };
+
+struct ContainerState {
+  InstanceId id;
+  CpuSet home;        // read back, not remembered; empty: not placed yet
+  CpuSet memoryNodes; // read back
+  CpuSet loans;       // CPU set of its loan lanes
+  int awakeLoanLanes{0};
+  Bytes resident;     // H6: memory nodes are never narrowed below it
+};
+
+struct GroupState {
+  GroupId id;
+  TenantId tenant;
+  Band band{Band::Normal};
+  std::int64_t tenantWeight{100};   // > 0
+  std::int64_t weight{100};         // > 0, within the tenant
+  MilliCpu floor;                   // 0: none
+  MilliCpu ceiling;                 // > 0; larger than the machine: none
+  bool latencyCritical{true};
+  Lend lend{Lend::WhenIdle};
+  Isolation isolation{Isolation::None};
+  int loanLanes{0};                 // loan lanes per container that exist (parked or not)
+  Instant joined{};                 // for "the youngest becomes Pending"
+  std::vector<ContainerState> containers;  // >= 1, ascending id
+
+  // Load, as the gateway measured it. demand is the note's d before clamping.
+  MilliCpu demand;
+  bool queuedBeyondOwnLanes{false};
+  std::optional<Instant> demandBelowEntitlementSince;  // loans are parked after 100 ms of it
+  std::optional<Instant> lastOptionalMove;
+};
+
+// Tokens for optional moves, in milli-CPUs; depth max(2, |A|/8) CPUs, refilled in a minute.
+struct MoveBucket {
+  MilliCpu level;
+  Instant updated{};
+};
+
+struct Snapshot {
+  const Machine* machine{nullptr};
+  CpuSet reserved;                  // never in a set
+  std::vector<GroupState> groups;
+  CpuSet pool;                      // read back: the shared pool's CPUs now
+  MoveBucket bucket;
+  Instant now{};
+};
+
+struct Config {
+  PolicyName policy{PolicyName::Drc};
+  bool lending{true};                       // off: loans are never woken
+  MilliCpu keepLeftover{250};               // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
+  Millis loanParkDelay{100};                // demand below entitlement for this long parks loan lanes
+  Seconds optionalMoveInterval{30};         // per group
+  std::int64_t optionalMoveGain{3};         // J must fall by this much per moved CPU
+};
+
+enum class ReasonCode : std::uint8_t {
+  EntitledByWeight,        // a = milli-CPUs entitled, b = weight share in permille
+  RaisedToFloor,           // a = floor
+  CappedAtCeiling,         // a = ceiling
+  PoolMember,              // a = milli-CPUs entitled
+  LeftoverKept,            // a = CPU id
+  LeftoverGranted,         // a = CPU id
+  LeftoverRefused,         // a = own remainder, b = the winner's remainder
+  PlacedTogether,          // a = domain level, b = domain id
+  SpansDomains,            // a = number of nodes spanned
+  KeptInPlace,             // a = CPUs kept
+  MovedForBetterFit,       // a = CPUs moved, b = gain of J
+  MoveDeferred,            // a = nanoseconds until it may happen
+  MovedOffline,            // a = CPU id lost
+  PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free
+  LoanWoken,               // a = lanes
+  LoanParked,              // a = lanes
+  LoanRefusedIsolation,    // other = the owner
+  LendingOff,
+  SharesFloat,             // baseline policies: floats over all CPUs
+};
+[[nodiscard]] std::string_view reasonName(ReasonCode code);
+
+struct Reason {
+  GroupId group;
+  ReasonCode code{ReasonCode::EntitledByWeight};
+  std::int64_t a{0};
+  std::int64_t b{0};
+  GroupId other{};
+  friend bool operator==(const Reason&, const Reason&) = default;
+};
+
+struct ContainerTarget {
+  InstanceId id;
+  CpuSet home;
+  CpuSet memoryNodes;
+  CpuSet loans;
+  int ownLanes{1};        // <= home.count(); 1 in the pool
+  int awakeLoanLanes{0};
+};
+
+struct GroupTarget {
+  GroupId id;
+  MilliCpu entitlement;
+  bool inPool{false};
+  bool pending{false};          // a floor that no longer fits (H-rules hold without it); it keeps no CPU
+  std::int64_t cpuWeight{100};  // for cpu.weight / cpu.shares, proportional to entitlement
+  std::vector<ContainerTarget> containers;
+};
+
+// One write to one container's leaf. Steps run in order; `waitsFor` lists the steps (indices) that must have succeeded before this one, so that a stuck write
+// blocks only its takers.
+enum class StepKind : std::uint8_t { WidenAncestors, NarrowHome, WidenHome, SwapHome, SetLoans, SetMemoryNodes, SetWeight, NarrowAncestors };
+struct Step {
+  StepKind kind{StepKind::NarrowHome};
+  InstanceId container;   // invalid for ancestors
+  GroupId group;
+  CpuSet cpus;            // the set after this step
+  CpuSet memoryNodes;     // for SetMemoryNodes
+  std::int64_t weight{0}; // for SetWeight
+  std::vector<int> waitsFor;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Plan {
+  std::vector<GroupTarget> groups;  // ascending id
+  CpuSet pool;
+  std::vector<Step> steps;          // empty: nothing to write
+  std::vector<Reason> reasons;
+  MoveBucket bucket;
+  std::optional<Instant> decideAgainAt;  // something waits for time to pass (deferred move, loans to park)
+};
+
+[[nodiscard]] Plan decide(const Snapshot& snapshot, const Config& config);
+
+// Would a newcomer's floor fit beside the present ones (Admission)? The milli-CPUs missing, 0 if it fits.
+[[nodiscard]] MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer);
+
+}  // namespace coterie::allocation

@@ -1,0 +1,87 @@
+// Starts, supervises and ends worker processes (the paper's containers): the control loop's side of an instance.
+//
+// start() spawns a sandboxed worker with its lanes' channels and response arena and returns at once; events arrive later on the control loop:
+// ready (signature, probe of its speed, thread ids, memory) or ended (why). An instance ends exactly once, whatever happens. No instance outlives the supervisor.
+// Adapters: src/process (our workers), a fake in tests. Thread rule: calls and callbacks on the control loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/ids.h"
+#include "model/tensor.h"
+
+namespace coterie {
+
+struct ProbeShape {
+  std::string input;
+  Shape shape;
+};
+
+struct InstanceSpec {
+  InstanceId id;
+  ServiceName service;
+  TenantName tenant;
+  std::string modelPath;       // resolved below the tenant's root
+  std::string sha256;          // lower-case hex; empty: not checked
+  int ownLanes{1};             // lanes created at start: max CPUs of the service
+  int loanLanes{0};
+  int width{1};                // threads of one run
+  Bytes memoryLimit;           // 0: none
+  std::vector<ProbeShape> probe;
+  Seconds maxRun{300};
+};
+
+struct WidthSpeed {
+  int width{1};
+  Nanos mean{};
+  Nanos p99{};
+  Nanos cpu{};   // thread CPU time of one run, all threads
+};
+
+struct InstanceReady {
+  ModelSignature signature;
+  std::vector<WidthSpeed> speeds;
+  int pid{0};
+  std::vector<int> ownLaneThreads;      // thread ids, one per own lane
+  std::vector<int> loanLaneThreads;
+  std::vector<int> serviceThreads;
+  Bytes steadyMemory;                   // resident after the probe
+  Bytes peakMemory;
+  std::vector<std::string> missingSandbox;  // what the machine lacks: "Landlock", ... (a condition, said once)
+};
+
+enum class EndReason : std::uint8_t { Stopped, LoadFailed, Crashed, OutOfMemory, ProtocolViolation, StartTimedOut, RunTimedOut, SpawnFailed };
+[[nodiscard]] std::string_view endReasonName(EndReason reason);
+
+struct InstanceEnd {
+  EndReason reason{EndReason::Stopped};
+  std::string message;         // what to tell the tenant: "model.onnx is not an ONNX file: ..."
+};
+
+class ContainerRuntime {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void instanceProgress(InstanceId id, int percent) = 0;  // of loading
+    virtual void instanceReady(InstanceId id, const InstanceReady& ready) = 0;
+    virtual void instanceEnded(InstanceId id, const InstanceEnd& end) = 0;
+  };
+  virtual ~ContainerRuntime() = default;
+  virtual void setListener(Listener* listener) = 0;
+  virtual Status start(const InstanceSpec& spec) = 0;
+  // Ends it: asks first, kills after the grace. The end is reported as Stopped.
+  virtual void stop(InstanceId id, Millis grace) = 0;
+  [[nodiscard]] virtual Bytes residentMemory(InstanceId id) const = 0;
+};
+
+}  // namespace coterie
