@@ -8,14 +8,9 @@ add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor
                     -fno-omit-frame-pointer -fstack-protector-strong -fdiagnostics-color=auto)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these wrongly inside inlined standard-library code.
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized -Wno-dangling-reference)
-  include(CheckCXXCompilerFlag)
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized)
 else()
   add_compile_options(-Wno-gnu-zero-variadic-macro-arguments -Wno-unused-command-line-argument)
-endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-error=unknown-pragmas)
-  string(REPLACE "-Wno-dangling-reference" "" flags "${CMAKE_CXX_FLAGS}")
 endif()
 add_compile_definitions(_GNU_SOURCE $<$<NOT:$<BOOL:${COTERIE_SANITIZE}>>:_FORTIFY_SOURCE=2>)
 

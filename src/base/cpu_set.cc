@@ -108,7 +108,11 @@ int CpuSet::last() const {
   return -1;
 }
 
-std::vector<int> CpuSet::toVector() const { return {begin(), end()}; }
+std::vector<int> CpuSet::toVector() const {
+  std::vector<int> ids;
+  for (const int id : *this) ids.push_back(id);
+  return ids;
+}
 
 bool CpuSet::isSubsetOf(const CpuSet& other) const {
   for (std::size_t i = 0; i < words_.size(); ++i) {

@@ -10,10 +10,10 @@
 
 namespace coterie {
 
-enum class ElementType : std::uint8_t { Bool, Uint8, Uint16, Uint32, Uint64, Int8, Int16, Int32, Int64, Fp16, Bf16, Fp32, Fp64, Bytes };
+enum class ElementType : std::uint8_t { Bool, Uint8, Uint16, Uint32, Uint64, Int8, Int16, Int32, Int64, Fp16, Bf16, Fp32, Fp64, ByteString };
 inline constexpr int kElementTypes = 14;
 
-// Bytes of one element; 0 for Bytes, whose elements are a 4-byte little-endian length and that many bytes.
+// Bytes of one element; 0 for ByteString ("BYTES"), whose elements are a 4-byte little-endian length and that many bytes.
 [[nodiscard]] std::size_t elementSize(ElementType type);
 [[nodiscard]] std::string_view elementTypeName(ElementType type);  // "FP32"
 [[nodiscard]] std::optional<ElementType> parseElementType(std::string_view name);
@@ -23,7 +23,7 @@ inline constexpr std::int64_t kDynamic = -1;  // a dimension that the request ch
 
 // Product of the dimensions; nullopt if one is negative or the product exceeds int64.
 [[nodiscard]] std::optional<std::int64_t> elementCount(const Shape& shape);
-// Bytes of a dense tensor; nullopt on overflow, a negative dimension, or type Bytes.
+// Bytes of a dense tensor; nullopt on overflow, a negative dimension, or type ByteString.
 [[nodiscard]] std::optional<std::uint64_t> tensorBytes(ElementType type, const Shape& shape);
 [[nodiscard]] std::string shapeText(const Shape& shape);  // "[1,3,-1]"
 
