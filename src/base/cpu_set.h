@@ -36,9 +36,9 @@ class CpuSet {
   [[nodiscard]] bool contains(int id) const;
   [[nodiscard]] bool empty() const;
   [[nodiscard]] int count() const;
-  [[nodiscard]] int first() const;              // -1 if empty
-  [[nodiscard]] int next(int after) const;      // smallest id > after, or -1
-  [[nodiscard]] int last() const;               // -1 if empty
+  [[nodiscard]] int first() const;          // -1 if empty
+  [[nodiscard]] int next(int after) const;  // smallest id > after, or -1
+  [[nodiscard]] int last() const;           // -1 if empty
   [[nodiscard]] std::vector<int> toVector() const;
   [[nodiscard]] bool isSubsetOf(const CpuSet& other) const;
   [[nodiscard]] bool intersects(const CpuSet& other) const;

@@ -9,8 +9,10 @@ namespace coterie {
 namespace {
 
 TEST(CpuSet, parsesAndPrintsTheKernelListFormat) {
-  struct Row { const char* in; const char* out; } rows[] = {
-      {"", ""}, {"0", "0"}, {"0-3,8\n", "0-3,8"}, {"1-1", "1"}, {"5,3,4", "3-5"}, {"1500-1501", "1500-1501"}};
+  struct Row {
+    const char* in;
+    const char* out;
+  } rows[] = {{"", ""}, {"0", "0"}, {"0-3,8\n", "0-3,8"}, {"1-1", "1"}, {"5,3,4", "3-5"}, {"1500-1501", "1500-1501"}};
   for (const auto& row : rows) {
     const auto set = CpuSet::parse(row.in);
     ASSERT_TRUE(set.ok()) << row.in;
@@ -30,7 +32,8 @@ RC_GTEST_PROP(CpuSet, agreesWithAStandardSet, (const std::vector<std::uint16_t>&
   for (const int id : b) y.add(id);
   std::set<int> both, any = a, only = a;
   for (const int id : b) any.insert(id), only.erase(id);
-  for (const int id : a) if (b.contains(id)) both.insert(id);
+  for (const int id : a)
+    if (b.contains(id)) both.insert(id);
   const auto as = [](const std::set<int>& s) { return std::vector<int>(s.begin(), s.end()); };
   RC_ASSERT((x & y).toVector() == as(both));
   RC_ASSERT((x | y).toVector() == as(any));

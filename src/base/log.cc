@@ -33,8 +33,8 @@ void write(Level level, std::string_view component, std::string_view message) {
   ::clock_gettime(CLOCK_REALTIME, &now);
   std::tm utc{};
   ::gmtime_r(&now.tv_sec, &utc);
-  std::string line = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z {} {}: ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                                 utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000, name(level), component);
+  std::string line = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z {} {}: ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+                                 utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000, name(level), component);
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {

@@ -1,5 +1,5 @@
-// Log lines for an operator: what happened, to whom, what it means, what to do. One line per call on standard error, with UTC time and level; written by one
-// write(2), so lines of several threads do not mix. Control characters in the text are escaped, so that a tenant's bytes cannot forge a line.
+// Log lines for an operator: what happened, to whom, what it means, what to do. One line per call on standard error, with UTC time and level; written
+// by one write(2), so lines of several threads do not mix. Control characters in the text are escaped, so that a tenant's bytes cannot forge a line.
 // Not for pure cores. Thread-safe.
 #pragma once
 

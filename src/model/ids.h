@@ -19,10 +19,10 @@ struct ServiceName {
   friend auto operator<=>(const ServiceName&, const ServiceName&) = default;
 };
 
-using GroupId = StrongId<struct GroupIdTag>;          // a service on this node; stable while the service exists
-using InstanceId = StrongId<struct InstanceIdTag>;    // one worker process; never reused in a run
-using LaneId = StrongId<struct LaneIdTag>;            // index of a lane within its instance
-using TenantId = StrongId<struct TenantIdTag>;        // dense index for the cores
+using GroupId = StrongId<struct GroupIdTag>;        // a service on this node; stable while the service exists
+using InstanceId = StrongId<struct InstanceIdTag>;  // one worker process; never reused in a run
+using LaneId = StrongId<struct LaneIdTag>;          // index of a lane within its instance
+using TenantId = StrongId<struct TenantIdTag>;      // dense index for the cores
 
 }  // namespace coterie
 

@@ -1,8 +1,7 @@
 // The objects people write: Tenant (cluster-scoped) and ModelService (namespaced), group coterie.dev, version v1alpha1.
 //
-// Kubernetes conventions: metadata, spec, status; conditions by type with reasons; observedGeneration. Typed values only: objects_decode.h turns a Value tree
-// into these and lists every fault by path; objects_encode.h goes back. A field without an enforcer is not here.
-// Thread-compatible.
+// Kubernetes conventions: metadata, spec, status; conditions by type with reasons; observedGeneration. Typed values only: objects_decode.h turns a
+// Value tree into these and lists every fault by path; objects_encode.h goes back. A field without an enforcer is not here. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ struct Metadata {
 
 enum class ConditionStatus : std::uint8_t { Unknown, True, False };
 struct Condition {
-  std::string type;    // "Ready", "Allocated", "ModelLoaded", "ObjectiveMet", "Sandboxed", ...
+  std::string type;  // "Ready", "Allocated", "ModelLoaded", "ObjectiveMet", "Sandboxed", ...
   ConditionStatus status{ConditionStatus::Unknown};
   std::int64_t observedGeneration{0};
   std::int64_t lastTransitionMicros{0};
@@ -39,38 +38,38 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-struct TenantQuota {                      // 0: no limit
-  MilliCpu cpus;                          // quota.cpus: sum of the services' floors (minCpus x instances) and each service's ceiling
-  Bytes memory;                           // quota.memory: sum of the instances' memory limits
-  std::int64_t services{0};               // quota.services
-  std::int64_t requestsPerSecond{0};      // quota.requestsPerSecond
-  std::int64_t concurrentRequests{0};     // quota.concurrentRequests
-  Bytes queuedBytes;                      // quota.queuedBytes: of requests that wait
+struct TenantQuota {                   // 0: no limit
+  MilliCpu cpus;                       // quota.cpus: sum of the services' floors (minCpus x instances) and each service's ceiling
+  Bytes memory;                        // quota.memory: sum of the instances' memory limits
+  std::int64_t services{0};            // quota.services
+  std::int64_t requestsPerSecond{0};   // quota.requestsPerSecond
+  std::int64_t concurrentRequests{0};  // quota.concurrentRequests
+  Bytes queuedBytes;                   // quota.queuedBytes: of requests that wait
 };
 
 struct TenantSpec {
-  std::vector<std::string> namespaces;    // at least one; each belongs to one tenant
-  std::int64_t weight{100};               // 1..10000
+  std::vector<std::string> namespaces;  // at least one; each belongs to one tenant
+  std::int64_t weight{100};             // 1..10000
   TenantQuota quota;
 };
 
 struct Objective {
-  Nanos latency{};                        // objective.latencyMs
-  double percentile{99};                  // objective.percentile, 50..99.9
+  Nanos latency{};        // objective.latencyMs
+  double percentile{99};  // objective.percentile, 50..99.9
 };
 
 struct ModelServiceSpec {
-  std::string modelUri;                   // model.uri: "file:relative/path.onnx", below the tenant's model root
-  std::string sha256;                     // model.sha256; empty: not checked
+  std::string modelUri;  // model.uri: "file:relative/path.onnx", below the tenant's model root
+  std::string sha256;    // model.sha256; empty: not checked
   std::optional<Objective> objective;
-  std::optional<int> instances;           // the user's word; suspends automation
+  std::optional<int> instances;  // the user's word; suspends automation
   int minInstances{1};
   int maxInstances{1};
-  MilliCpu minCpus;                       // floor of the group; "500m" or 2; 0: none
-  MilliCpu maxCpus;                       // ceiling of the group; 0: the machine
-  Bytes memory;                           // per instance, "512Mi"; 0: measured
-  std::int64_t weight{100};               // within the tenant
-  bool latencyCritical{true};             // serviceClass: latency-critical | batch
+  MilliCpu minCpus;                                        // floor of the group; "500m" or 2; 0: none
+  MilliCpu maxCpus;                                        // ceiling of the group; 0: the machine
+  Bytes memory;                                            // per instance, "512Mi"; 0: measured
+  std::int64_t weight{100};                                // within the tenant
+  bool latencyCritical{true};                              // serviceClass: latency-critical | batch
   std::vector<std::pair<std::string, Shape>> probeShapes;  // probe.shapes
 };
 

@@ -9,8 +9,20 @@ struct TypeRow {
   std::string_view name;
   std::size_t size;
 };
-constexpr std::array<TypeRow, kElementTypes> kRows{{{"BOOL", 1}, {"UINT8", 1}, {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8}, {"INT8", 1}, {"INT16", 2},
-                                                    {"INT32", 4}, {"INT64", 8}, {"FP16", 2}, {"BF16", 2}, {"FP32", 4}, {"FP64", 8}, {"BYTES", 0}}};
+constexpr std::array<TypeRow, kElementTypes> kRows{{{"BOOL", 1},
+                                                    {"UINT8", 1},
+                                                    {"UINT16", 2},
+                                                    {"UINT32", 4},
+                                                    {"UINT64", 8},
+                                                    {"INT8", 1},
+                                                    {"INT16", 2},
+                                                    {"INT32", 4},
+                                                    {"INT64", 8},
+                                                    {"FP16", 2},
+                                                    {"BF16", 2},
+                                                    {"FP32", 4},
+                                                    {"FP64", 8},
+                                                    {"BYTES", 0}}};
 }  // namespace
 
 std::size_t elementSize(ElementType type) { return kRows[static_cast<std::size_t>(type)].size; }
@@ -28,9 +40,12 @@ std::optional<std::int64_t> elementCount(const Shape& shape) {
   bool zero = false;
   for (const std::int64_t dim : shape) {
     if (dim < 0) return std::nullopt;
-    if (dim == 0) zero = true;
-    else if (product > std::numeric_limits<std::int64_t>::max() / dim) return std::nullopt;
-    else product *= dim;
+    if (dim == 0)
+      zero = true;
+    else if (product > std::numeric_limits<std::int64_t>::max() / dim)
+      return std::nullopt;
+    else
+      product *= dim;
   }
   return zero ? 0 : product;
 }

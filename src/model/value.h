@@ -21,15 +21,15 @@ class Value {
   using Map = std::vector<Member>;
 
   Value() = default;
-  Value(bool b) : data_(b) {}                                // NOLINT: implicit by design
-  Value(int i) : data_(std::int64_t{i}) {}                   // NOLINT
-  Value(std::int64_t i) : data_(i) {}                        // NOLINT
-  Value(double d) : data_(d) {}                              // NOLINT
-  Value(const char* s) : data_(std::string(s)) {}            // NOLINT
-  Value(std::string s) : data_(std::move(s)) {}              // NOLINT
-  Value(std::string_view s) : data_(std::string(s)) {}       // NOLINT
-  Value(List list) : data_(std::move(list)) {}               // NOLINT
-  Value(Map map) : data_(std::move(map)) {}                  // NOLINT
+  Value(bool b) : data_(b) {}                           // NOLINT: implicit by design
+  Value(int i) : data_(std::int64_t{i}) {}              // NOLINT
+  Value(std::int64_t i) : data_(i) {}                   // NOLINT
+  Value(double d) : data_(d) {}                         // NOLINT
+  Value(const char* s) : data_(std::string(s)) {}       // NOLINT
+  Value(std::string s) : data_(std::move(s)) {}         // NOLINT
+  Value(std::string_view s) : data_(std::string(s)) {}  // NOLINT
+  Value(List list) : data_(std::move(list)) {}          // NOLINT
+  Value(Map map) : data_(std::move(map)) {}             // NOLINT
   [[nodiscard]] static Value emptyMap() { return Value(Map{}); }
   [[nodiscard]] static Value emptyList() { return Value(List{}); }
 

@@ -1,6 +1,6 @@
-// Time as components see it. now() is monotonic and never goes back; wall() is for timestamps that people read and may jump. Timers run callbacks on the
-// component's own event loop. Real adapter: src/http (Asio loop); fake: ManualClock below, which tests step by hand.
-// Thread rule: all calls from the loop's thread; post() from any thread.
+// Time as components see it. now() is monotonic and never goes back; wall() is for timestamps that people read and may jump. Timers run callbacks on
+// the component's own event loop. Real adapter: src/http (Asio loop); fake: ManualClock below, which tests step by hand. Thread rule: all calls from
+// the loop's thread; post() from any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Starts, supervises and ends worker processes (the paper's containers): the control loop's side of an instance.
 //
 // start() spawns a sandboxed worker with its lanes' channels and response arena and returns at once; events arrive later on the control loop:
-// ready (signature, probe of its speed, thread ids, memory) or ended (why). An instance ends exactly once, whatever happens. No instance outlives the supervisor.
-// Adapters: src/process (our workers), a fake in tests. Thread rule: calls and callbacks on the control loop.
+// ready (signature, probe of its speed, thread ids, memory) or ended (why). An instance ends exactly once, whatever happens. No instance outlives the
+// supervisor. Adapters: src/process (our workers), a fake in tests. Thread rule: calls and callbacks on the control loop.
 #pragma once
 
 #include <chrono>
@@ -30,12 +30,12 @@ struct InstanceSpec {
   InstanceId id;
   ServiceName service;
   TenantName tenant;
-  std::string modelPath;       // resolved below the tenant's root
-  std::string sha256;          // lower-case hex; empty: not checked
-  int ownLanes{1};             // lanes created at start: max CPUs of the service
+  std::string modelPath;  // resolved below the tenant's root
+  std::string sha256;     // lower-case hex; empty: not checked
+  int ownLanes{1};        // lanes created at start: max CPUs of the service
   int loanLanes{0};
-  int width{1};                // threads of one run
-  Bytes memoryLimit;           // 0: none
+  int width{1};       // threads of one run
+  Bytes memoryLimit;  // 0: none
   std::vector<ProbeShape> probe;
   Seconds maxRun{300};
 };
@@ -44,17 +44,17 @@ struct WidthSpeed {
   int width{1};
   Nanos mean{};
   Nanos p99{};
-  Nanos cpu{};   // thread CPU time of one run, all threads
+  Nanos cpu{};  // thread CPU time of one run, all threads
 };
 
 struct InstanceReady {
   ModelSignature signature;
   std::vector<WidthSpeed> speeds;
   int pid{0};
-  std::vector<int> ownLaneThreads;      // thread ids, one per own lane
+  std::vector<int> ownLaneThreads;  // thread ids, one per own lane
   std::vector<int> loanLaneThreads;
   std::vector<int> serviceThreads;
-  Bytes steadyMemory;                   // resident after the probe
+  Bytes steadyMemory;  // resident after the probe
   Bytes peakMemory;
   std::vector<std::string> missingSandbox;  // what the machine lacks: "Landlock", ... (a condition, said once)
 };
@@ -64,7 +64,7 @@ enum class EndReason : std::uint8_t { Stopped, LoadFailed, Crashed, OutOfMemory,
 
 struct InstanceEnd {
   EndReason reason{EndReason::Stopped};
-  std::string message;         // what to tell the tenant: "model.onnx is not an ONNX file: ..."
+  std::string message;  // what to tell the tenant: "model.onnx is not an ONNX file: ..."
 };
 
 class ContainerRuntime {

@@ -1,10 +1,11 @@
 // The gateway's view of running instances of services: memory to put inputs in, lanes to run on, answers.
 //
-// A backend belongs to one service. Inputs are written straight into a cell of the service's request arena (shared memory that the workers map read-only), so
-// the instance is chosen late: any lane of any instance of the service can run any cell. Outputs are read in place from the instance's response arena (mapped
-// read-only here) and stay valid until the Answer is destroyed. Sizes, offsets, types and shapes travel in messages only and are checked once, here.
-// Worker output is untrusted: adapters validate every length against the arena and every type and shape against the signature before an Answer is made.
-// Adapters: src/channel (our workers), test fake in tests. Thread rule: every call and callback on the gateway's event loop.
+// A backend belongs to one service. Inputs are written straight into a cell of the service's request arena (shared memory that the workers map
+// read-only), so the instance is chosen late: any lane of any instance of the service can run any cell. Outputs are read in place from the instance's
+// response arena (mapped read-only here) and stay valid until the Answer is destroyed. Sizes, offsets, types and shapes travel in messages only and
+// are checked once, here. Worker output is untrusted: adapters validate every length against the arena and every type and shape against the signature
+// before an Answer is made. Adapters: src/channel (our workers), test fake in tests. Thread rule: every call and callback on the gateway's event
+// loop.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +44,9 @@ class InputCell {
 };
 
 struct InputTensor {
-  int input{0};              // index into the signature's inputs
+  int input{0};  // index into the signature's inputs
   Shape shape;
-  std::uint64_t offset{0};   // in the cell; 64-byte aligned
+  std::uint64_t offset{0};  // in the cell; 64-byte aligned
   std::uint64_t length{0};
 };
 
@@ -71,10 +72,10 @@ class Answer {
 
 struct RunOutcome {
   Result<std::unique_ptr<Answer>> answer;
-  Nanos held{};           // wall time the lane was held
-  Nanos queuedForCpu{};   // of it, waiting in the kernel's run queue
-  Nanos cpu{};            // thread CPU time of the run
-  bool neverStarted{false};   // the worker went before it took the request: it may be retried elsewhere once
+  Nanos held{};                 // wall time the lane was held
+  Nanos queuedForCpu{};         // of it, waiting in the kernel's run queue
+  Nanos cpu{};                  // thread CPU time of the run
+  bool neverStarted{false};     // the worker went before it took the request: it may be retried elsewhere once
   bool instanceCrashed{false};  // it was in flight when the worker died (poison: never again after two)
 };
 
