@@ -6,33 +6,27 @@
 
 namespace coterie::testing {
 
+namespace {
+// Integral of cos^(n-1) from 0 to angle, by Simpson's rule: with x = sqrt(n) tan(u) the density of t becomes cos^(n-1)(u), up to a factor.
+double cosinePower(double angle, double n) {
+  constexpr int kSteps = 2000;
+  const double h = angle / kSteps;
+  double sum = 1 + std::pow(std::cos(angle), n - 1);
+  for (int i = 1; i < kSteps; ++i) sum += (i % 2 == 1 ? 4 : 2) * std::pow(std::cos(h * i), n - 1);
+  return sum * h / 3;
+}
+}  // namespace
+
 double studentT(double confidence, std::size_t degreesOfFreedom) {
-  const double p = 1 - confidence;  // both tails together
   const double n = static_cast<double>(std::max<std::size_t>(degreesOfFreedom, 1));
-  if (degreesOfFreedom <= 1) return 1 / std::tan(p * std::numbers::pi / 2);
-  if (degreesOfFreedom == 2) return std::sqrt(2 / (p * (2 - p)) - 2);
-  const double a = 1 / (n - 0.5);
-  const double b = 48 / (a * a);
-  double c = ((20700 * a / b - 98) * a - 16) * a + 96.36;
-  const double d = ((94.5 / (b + c) - 3) / b + 1) * std::sqrt(a * std::numbers::pi / 2) * n;
-  double y = std::pow(d * p, 2 / n);
-  if (y > 0.05 + a) {
-    // The normal quantile by bisection: this branch is rare and needs no speed.
-    double low = 0, high = 40;
-    for (int i = 0; i < 100; ++i) {
-      const double middle = (low + high) / 2;
-      (std::erfc(middle / std::numbers::sqrt2) > p ? low : high) = middle;
-    }
-    const double x = -low;
-    y = x * x;
-    if (degreesOfFreedom < 5) c += 0.3 * (n - 4.5) * (x + 0.6);
-    c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c;
-    y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x;
-    y = std::expm1(a * y * y);
-  } else {
-    y = ((1 / (((n + 6) / (n * y) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)) * y - 1) * (n + 1) / (n + 2) + 1 / y;
+  const double wanted = confidence * cosinePower(std::numbers::pi / 2, n);
+  double low = 0;
+  double high = std::numbers::pi / 2;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (cosinePower(middle, n) < wanted ? low : high) = middle;
   }
-  return std::sqrt(n * y);
+  return std::sqrt(n) * std::tan(low);
 }
 
 Ratio pairedRatio(std::span<const double> logRatios, double confidence) {
