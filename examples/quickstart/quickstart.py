@@ -45,7 +45,7 @@ class Service:
             tensor.set_data_from_numpy(array)
             tensors.append(tensor)
         try:
-            reply = self.client.infer(self.name, tensors, outputs=[http.InferRequestedOutput(name) for name in outputs], headers=self.headers)
+            reply = self.client.infer(self.name, tensors, outputs=[http.InferRequestedOutput(name) for name in outputs], headers=dict(self.headers))
         except http.InferenceServerException as error:
             sys.exit(f"error: {self.name}: {error.message()}")
         except OSError as error:
