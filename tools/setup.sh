@@ -33,7 +33,14 @@ changed=no
 step() { changed=yes; echo "==> $*"; }
 
 installed() { # prints those of the arguments that dpkg has installed
-  dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' "$@" 2>/dev/null | awk '/^ii/ {sub(/:.*/, "", $2); print $2}'
+  dpkg-query -W -f='${db:Status-Abbrev} ${binary:Package}\n' "$@" 2>/dev/null | awk '/^ii/ {sub(/:.*/, "", $2); print $2}' || true # dpkg-query fails if it knows none or not all of them
+}
+
+fetch_failed() { # what failed, what to do: if the cause is the disk, say so instead
+  if [ "$(df -Pk "$COTERIE_CACHE" | awk 'NR == 2 {print $4}')" -lt 20000 ]; then
+    die "no space left in $COTERIE_CACHE" "Free about 500 MB, or set COTERIE_CACHE to a folder on a larger disk."
+  fi
+  die "$@"
 }
 
 missing_packages() {
@@ -95,13 +102,12 @@ make_venv() {
   rm -rf "$COTERIE_CACHE/venv"
   python3 -m venv "$COTERIE_CACHE/venv" >"$scratch/venv.log" 2>&1 || {
     tail -n 3 "$scratch/venv.log" >&2
-    die "python3 -m venv failed" "Is python3-venv installed, and is there space in $COTERIE_CACHE?"
+    fetch_failed "python3 -m venv failed" "Is python3-venv installed, and is there space in $COTERIE_CACHE?"
   }
   if ! "$COTERIE_CACHE/venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
     -r "$ROOT/tools/requirements.txt" >"$scratch/pip.log" 2>&1; then
     tail -n 5 "$scratch/pip.log" >&2
-    if grep -q 'No space left' "$scratch/pip.log"; then die "disk full" "Free about 300 MB in $COTERIE_CACHE, or set COTERIE_CACHE."; fi
-    die "the Python packages could not be installed" "Is this machine online (pip config list shows the index)? The pins are for Python 3.11 to 3.14 on x86-64."
+    fetch_failed "the Python packages could not be installed" "Is this machine online (pip config list shows the index)? The pins are for Python 3.11 to 3.14 on x86-64."
   fi
   echo "$want" >"$stamp"
 }
@@ -144,7 +150,7 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 EOF
   (cd "$apt" && export APT_CONFIG=$apt/apt.conf && apt-get -qq update && apt-get -qq download "libonnxruntime-dev=$HEADERS_VERSION") >"$apt/log" 2>&1 || {
     tail -n 4 "$apt/log" >&2
-    die "ONNX Runtime's C headers could not be fetched" "Is this machine online? Otherwise put onnxruntime_c_api.h (API 21 or newer) into $include."
+    fetch_failed "ONNX Runtime's C headers could not be fetched" "Is this machine online? Otherwise put onnxruntime_c_api.h (API 21 or newer) into $include."
   }
   echo "$HEADERS_SHA256  $(echo "$apt"/*.deb)" | sha256sum -c --status ||
     die "libonnxruntime-dev $HEADERS_VERSION has a wrong checksum" "Do not use it; look at the mirror that the apt sources name."
@@ -172,11 +178,8 @@ mkdir -p "$COTERIE_CACHE" 2>/dev/null && [ -w "$COTERIE_CACHE" ] || die "$COTERI
 install_packages
 exec 9>"$COTERIE_CACHE/.setup.lock"
 flock -n 9 || { echo "==> waiting for another ./dev setup"; flock 9; }
-scratch=$(mktemp -d "$COTERIE_CACHE/.setup-XXXXXX") || die "no space or no permission in $COTERIE_CACHE" "Free about 500 MB, or set COTERIE_CACHE."
+scratch=$(mktemp -d) # logs and unpacked packages: a few hundred MB at most, and not on the cache's disk, so that its filling up can be told
 trap 'rm -rf "$scratch"' EXIT
-free_kib=$(df -Pk "$COTERIE_CACHE" | awk 'NR == 2 {print $4}')
-make_venv_needed=$([ -f "$COTERIE_CACHE/venv/.made-for" ] && echo no || echo yes)
-[ "$make_venv_needed" = no ] || [ "$free_kib" -ge 500000 ] || die "only $((free_kib / 1024)) MB free in $COTERIE_CACHE" "Free 500 MB, or set COTERIE_CACHE to a folder on a larger disk."
 make_venv
 if [ ${#verify[@]} != 0 ] || ! python3 "$ROOT/tools/artifacts.py" "$COTERIE_CACHE" --check; then
   step "ONNX Runtime and the demo models"
