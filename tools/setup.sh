@@ -53,12 +53,9 @@ missing_packages() {
   echo boost
 }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"
-  elif command -v sudo >/dev/null; then sudo "$@"
-  else die "packages are missing and this is neither root nor is there sudo" "as root: apt-get install -y --no-install-recommends ${missing[*]}"
-  fi
-}
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+available() { [[ $(apt-cache policy "$1") =~ Candidate:\ [0-9] ]]; }
 
 install_packages() {
   local missing log name
@@ -66,6 +63,8 @@ install_packages() {
   [ ${#missing[@]} = 0 ] && return
   command -v apt-get >/dev/null || die "no apt-get here" "Debian 12, Debian 13 and Ubuntu 24.04 are supported; elsewhere install the equivalents of: ${missing[*]}"
   step "packages: ${missing[*]}"
+  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+    die "packages are missing, and this is not root nor is there sudo" "As root: apt-get install -y --no-install-recommends ${missing[*]/#boost/${boost_packages[0]}}, then ./dev setup again."
   log=$(mktemp)
   as_root apt-get -q -o DPkg::Lock::Timeout=600 update >"$log" 2>&1 || {
     tail -n 5 "$log" >&2
@@ -74,13 +73,13 @@ install_packages() {
   if [[ " ${missing[*]} " == *" boost "* ]]; then
     missing=("${missing[@]/#boost/}")
     for name in "${boost_packages[@]}"; do
-      if apt-cache policy "$name" | grep -q 'Candidate: [0-9]'; then missing+=("$name"); break; fi
+      if available "$name"; then missing+=("$name"); break; fi
     done
   fi
   local wanted=()
   for name in "${missing[@]}"; do
     [ -n "$name" ] || continue
-    if apt-cache policy "$name" | grep -q 'Candidate: [0-9]'; then wanted+=("$name")
+    if available "$name"; then wanted+=("$name")
     elif [[ " ${full_packages[*]} " == *" $name "* ]]; then echo "    note: $name is not to be had here; what needs it will be skipped"
     else die "the package sources have no $name" "Debian 12, Debian 13 and Ubuntu 24.04 (with universe) are supported."
     fi
