@@ -1,0 +1,105 @@
+#include "linux/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <sstream>
+
+namespace coterie::linux {
+namespace {
+constexpr std::size_t kLargestFile = 1 << 20;
+
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+}  // namespace
+
+UniqueFd openFor(const std::string& path, int flags) { return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC)); }
+
+std::optional<std::string> readText(int fd) {
+  std::string text;
+  char chunk[4096];
+  while (text.size() < kLargestFile) {
+    const ssize_t got = ::pread(fd, chunk, sizeof chunk, static_cast<off_t>(text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    text.append(chunk, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+std::optional<std::string> readText(const std::string& path) {
+  const UniqueFd file = openFor(path, O_RDONLY);
+  return file ? readText(file.get()) : std::nullopt;
+}
+
+int writeText(const std::string& path, const std::string& text) {
+  const UniqueFd file = openFor(path, O_WRONLY);
+  if (!file) return errno;
+  const ssize_t written = ::write(file.get(), text.data(), text.size());
+  return written < 0 ? errno : 0;
+}
+
+std::vector<int> threadsOf(int pid) {
+  const std::unique_ptr<DIR, DirectoryCloser> directory(::opendir(("/proc/" + std::to_string(pid) + "/task").c_str()));
+  std::vector<int> threads;
+  while (directory != nullptr) {
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string_view name(entry->d_name);
+    int tid = 0;
+    const auto [end, ec] = std::from_chars(name.data(), name.data() + name.size(), tid);
+    if (ec == std::errc{} && end == name.data() + name.size()) threads.push_back(tid);
+  }
+  std::sort(threads.begin(), threads.end());
+  return threads;
+}
+
+std::optional<CpuSet> affinityOf(int tid) {
+  for (std::size_t words = 16; words <= CpuSet::kMaxId / 64; words *= 2) {  // EINVAL: the kernel's mask is longer
+    std::vector<cpu_set_t> room((words * 8 + sizeof(cpu_set_t) - 1) / sizeof(cpu_set_t));
+    if (::sched_getaffinity(tid, room.size() * sizeof(cpu_set_t), room.data()) != 0) {
+      if (errno == EINVAL) continue;
+      return std::nullopt;
+    }
+    CpuSet cpus;
+    const std::size_t bytes = room.size() * sizeof(cpu_set_t);
+    for (std::size_t id = 0; id < bytes * 8; ++id) {
+      if (CPU_ISSET_S(id, bytes, room.data())) cpus.add(static_cast<int>(id));
+    }
+    return cpus;
+  }
+  return std::nullopt;
+}
+
+std::string affinityMask(const CpuSet& cpus) {
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(std::max(0, cpus.last())) / 64 + 1);
+  for (const int id : cpus) words[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << (static_cast<unsigned>(id) % 64);
+  std::string mask(words.size() * sizeof words[0], '\0');
+  std::memcpy(mask.data(), words.data(), mask.size());
+  return mask;
+}
+
+std::optional<ProcessStat> readStat(const std::string& path) {
+  const auto text = readText(path);
+  const std::size_t close = text ? text->rfind(')') : std::string::npos;  // the name may hold anything
+  if (close == std::string::npos || close + 2 >= text->size()) return std::nullopt;
+  std::istringstream fields(text->substr(close + 2));
+  ProcessStat stat;
+  fields >> stat.state;
+  std::string skipped;
+  for (int field = 4; field < 22; ++field) fields >> skipped;
+  fields >> stat.startTime;
+  return fields ? std::optional(stat) : std::nullopt;
+}
+
+}  // namespace coterie::linux

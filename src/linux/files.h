@@ -1,0 +1,35 @@
+// Small reads of the kernel's text files and threads, for the adapters of this folder. "It is not there" is a value (nullopt, empty), never an error.
+// Affinity masks are sized from what the kernel accepts, so CPU ids above 1024 work. Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/unique_fd.h"
+
+namespace coterie::linux {
+
+// A whole file (at most 1 MiB); nullopt if it cannot be read.
+[[nodiscard]] std::optional<std::string> readText(const std::string& path);
+// The same from a held descriptor, from its start.
+[[nodiscard]] std::optional<std::string> readText(int fd);
+// One write(2); the errno, 0 for success.
+[[nodiscard]] int writeText(const std::string& path, const std::string& text);
+[[nodiscard]] UniqueFd openFor(const std::string& path, int flags);
+
+// Thread ids of a process, ascending; empty if it has gone.
+[[nodiscard]] std::vector<int> threadsOf(int pid);
+// sched_getaffinity of one thread (0: the caller); nullopt if it has gone.
+[[nodiscard]] std::optional<CpuSet> affinityOf(int tid);
+// The mask as sched_setaffinity takes it.
+[[nodiscard]] std::string affinityMask(const CpuSet& cpus);
+// State letter ('R', 'S', 'Z', ...) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
+struct ProcessStat {
+  char state{'?'};
+  unsigned long long startTime{0};
+};
+[[nodiscard]] std::optional<ProcessStat> readStat(const std::string& path);
+
+}  // namespace coterie::linux

@@ -1,0 +1,47 @@
+#include "linux/live_machine.h"
+
+#include <fcntl.h>
+
+#include "linux/cgroup_paths.h"
+#include "linux/files.h"
+#include "linux/machine_reader.h"
+
+namespace coterie::linux {
+namespace {
+std::optional<CpuSet> readSet(const UniqueFd& file) {
+  const auto text = file ? readText(file.get()) : std::nullopt;
+  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
+  if (!text || !set || set->empty()) return std::nullopt;
+  return *set;
+}
+}  // namespace
+
+LiveMachine::LiveMachine() : online_(openFor("/sys/devices/system/cpu/online", O_RDONLY)) {
+  const CgroupDirectories own = ownCgroupDirectories();
+  if (const auto v1 = own.v1.find("cpuset"); v1 != own.v1.end()) {
+    cpuset_ = openFor(v1->second + "/cpuset.effective_cpus", O_RDONLY);
+    if (!cpuset_) cpuset_ = openFor(v1->second + "/cpuset.cpus", O_RDONLY);
+  }
+  if (!cpuset_ && own.v2) cpuset_ = openFor(*own.v2 + "/cpuset.cpus.effective", O_RDONLY);
+  const auto affinity = affinityOf(0);
+  const auto granted = cpuset_ ? readSet(cpuset_) : readSet(online_);
+  if (affinity && granted && !granted->isSubsetOf(*affinity)) startAffinity_ = affinity;
+}
+
+Result<MachineSets> LiveMachine::poll() {
+  const auto online = readSet(online_);
+  if (!online) return Error{Code::Internal, "MachineUnreadable", "/sys/devices/system/cpu/online cannot be read: is /sys mounted?"};
+  MachineSets sets{*online, *online};
+  if (const auto granted = readSet(cpuset_)) sets.allowed &= *granted;
+  if (startAffinity_) sets.allowed &= *startAffinity_;
+  return sets;
+}
+
+Result<Machine> LiveMachine::read() {
+  Result<Machine> machine = readMachine();
+  if (!machine) return machine;
+  if (const auto sets = poll()) machine->allowed = sets->allowed & machine->online;
+  return machine;
+}
+
+}  // namespace coterie::linux

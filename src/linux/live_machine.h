@@ -1,0 +1,25 @@
+// The machine this process runs on, as a MachineSource: its shape through hwloc, its changing sets through held descriptors (/sys online list, the effective
+// CPU set of the own cgroup). What the process may use is taken from the cgroup it was started in and the affinity mask it was started with: where Coterie
+// later puts its own threads does not count. Make it before anything is placed. Thread rule: control loop.
+#pragma once
+
+#include <optional>
+
+#include "base/unique_fd.h"
+#include "ports/machine_source.h"
+
+namespace coterie::linux {
+
+class LiveMachine final : public MachineSource {
+ public:
+  LiveMachine();
+  [[nodiscard]] Result<Machine> read() override;
+  [[nodiscard]] Result<MachineSets> poll() override;
+
+ private:
+  UniqueFd online_;
+  UniqueFd cpuset_;                        // effective CPU set of the cgroup of the start; invalid: none
+  std::optional<CpuSet> startAffinity_;    // set only if the user narrowed it below the cgroup's
+};
+
+}  // namespace coterie::linux

@@ -1,0 +1,25 @@
+// Where the machine's shape comes from, and whether it changed. read() walks the hardware (milliseconds); poll() reads only the sets that change while a
+// machine runs (a few system calls), so that a component can ask every second. Adapters: src/linux (LiveMachine), a struct in tests.
+// Thread rule: control loop.
+#pragma once
+
+#include "base/cpu_set.h"
+#include "base/result.h"
+#include "model/machine.h"
+
+namespace coterie {
+
+struct MachineSets {
+  CpuSet online;
+  CpuSet allowed;  // own cpuset and start-up affinity, within online
+  friend bool operator==(const MachineSets&, const MachineSets&) = default;
+};
+
+class MachineSource {
+ public:
+  virtual ~MachineSource() = default;
+  [[nodiscard]] virtual Result<Machine> read() = 0;
+  [[nodiscard]] virtual Result<MachineSets> poll() = 0;
+};
+
+}  // namespace coterie
