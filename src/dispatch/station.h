@@ -1,0 +1,285 @@
+// A station: who runs next on slots that compete for the same CPUs or device, and what is refused.
+//
+// Slots are lanes. A slot runs requests of one service; own slots are taken before loan slots. Requests wait in a tree, tenant (weight) -> service (weight) ->
+// deadline, and are charged in slot-time (the caller's tenant pays, whoever owns the service).
+//
+// Algorithm: start-time fair queueing (Goyal, Vin, Cheng 1996) with up to K requests in service (SFQ(D): Jin, Chase, Kaur 2004) and settlement.
+//   Tags      every tenant and every (tenant, service) has a start tag S, the station and every tenant a virtual time V that never falls. One unit = ns * 2^20 / w,
+//             in 128 bits: at 2^50 units per second and slot no tag can overflow within the life of a machine.
+//   Arrival   at an idle node (nothing queued, nothing running): S = max(S, V of its parent). Idle time is never banked, debt is kept.
+//   Select    for a free slot: among tenants with work for it the least S (ties: fewest running, then least id); V = max(V, S); the same among its services; then
+//             the earliest deadline, then the earliest arrival. What can no longer end in time (now + t50 > d) has been dropped before and pays nothing.
+//   Charge    at dispatch S += e/w on the path (e: estimated cost); every 10 ms that it runs longer than e at once; at completion S += (a - charged)/w (a: actual
+//             cost, may be less than e). Cancelled, failed and crashed work pays for the time it held its slot.
+//   Blocked   a station of several services: a tenant that waited for its own service's slots while others ran comes back with S = max(S, V - e/w): at most one
+//             request of catch-up. (One service: nobody is blocked alone.)
+//   Admission a request is accepted iff it will end in time by the estimates behind its own tenant's queue, and makes no accepted one of its tenant late; see
+//             enqueue(). Never the global queue: a flood must not get others refused. A service with nothing queued and a free slot accepts whatever the
+//             estimates say (probe), so bad estimates cannot lock everyone out.
+//   Caps      on queued requests and bytes of a tenant (refused), of a service and of the station (the tenant furthest over its weighted share loses its
+//             latest-deadline request; if that is the newcomer, it is refused).
+// Guarantee: for two tenants f, g both backlogged and eligible for the same K slots in [t1, t2], W = slot-time charged in it, L = their largest max(e, a):
+//             |W_f/w_f - W_g/w_g| <= (K+1) (L_f/w_f + L_g/w_g).
+//   Sketch    W_f/w_f is the growth of S_f. Let T be the last dispatch of f in the interval: S_f <= S_g just before it. Afterwards S_f grows only by that dispatch
+//             and by overruns of the k_f requests of f in service, each at most L_f in all; S_g falls only by settlement of the k_g requests of g that are in
+//             service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f - S_g <= (k_f+1) L_f/w_f + k_g L_g/w_g.
+//             At t1 the difference the other way is bounded alike: each tag is within its own requests in service of V, from below by select and from above
+//             because V = max(V, S) when the last of them was dispatched. The two ends use disjoint sides of the sum, which gives the bound.
+//             An idle tenant's first request starts at the next release of an eligible slot. Partial eligibility has no such bound.
+// Complexity: select, charge, settle O(r + s log n + log q): n tenants, q queued, s services of the tenant here, r services with a free slot and work; one service:
+//             O(log n + log q). Admission O(log q) expected; O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its length), when
+//             its share of the slots changed. Memory is pooled and grows to the largest load seen; no allocation once warm.
+// Bands, batches and sequences come with their issues. Time is an argument; instants may not go back. Integers only. Errors: misuse of ids is a broken invariant
+// (asserted); a stale RequestHandle is harmless. Pure: no clock, no I/O. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "dispatch/deadline_tree.h"
+#include "dispatch/estimates.h"
+#include "dispatch/index_heap.h"
+#include "dispatch/rate.h"
+#include "dispatch/request.h"
+#include "dispatch/wide.h"
+#include "model/ids.h"
+
+namespace coterie::dispatch {
+
+struct Caps {                      // 0: none
+  std::int64_t requests{0};        // queued
+  Bytes bytes;                     // of queued requests
+};
+
+struct StationOptions {
+  Caps caps{10'000, {}};
+  int concurrency{0};              // slots in use at once, for slots of several services on fewer CPUs; 0: all of them
+};
+
+struct TenantOptions {
+  std::int64_t weight{100};        // >= 1
+  Caps caps;                       // in this station
+  Nanos queuedCost{};              // cap on the estimated slot-time that waits; 0: none
+};
+
+struct ServiceOptions {
+  std::int64_t weight{100};        // >= 1, within each tenant; matters where `concurrency` is less than the slots
+  Caps caps;
+  Nanos initialRun{Millis(10)};    // run time before anything was measured: the probe's result
+};
+
+struct Demand {                    // of one service, for the in-node scheduler's formula
+  MilliRps arrivals;               // time constant 1 s; refused requests included
+  Nanos cpuPerRequest{};           // mean thread CPU time of a run
+  Nanos heldPerRequest{};          // mean slot time of a run, run-queue wait excluded
+  std::int64_t queued{0};
+  std::int64_t inFlight{0};
+  std::int64_t queuedBytes{0};
+};
+
+struct TenantStats {               // counters since the tenant was first seen
+  std::int64_t queued{0};
+  std::int64_t queuedBytes{0};
+  std::int64_t inFlight{0};
+  std::int64_t arrivals{0};        // refused included
+  std::int64_t refused{0};         // on arrival
+  std::int64_t dropped{0};         // accepted, then expired, displaced or its service went
+  std::int64_t completed{0};       // whatever the outcome
+  Nanos charged{};                 // slot-time, exact: settled, plus estimates of what runs
+};
+
+enum class CancelResult : std::uint8_t {
+  Removed,  // it was queued; its place is free and the handle dead
+  Running,  // terminate its lane; slot and charge stay until completed()
+  Unknown,  // it is gone already
+};
+
+class Station {
+ public:
+  static constexpr Nanos kOverrunStep = Millis(10);
+  static constexpr Nanos kActiveWindow = Seconds(10);  // a tenant seen this recently counts in the shares that admission predicts with
+
+  explicit Station(const StationOptions& options = {});
+
+  // Configuration. Weights bite from the next charge on; caps from the next arrival on.
+  void configure(const StationOptions& options);
+  void setTenant(TenantId tenant, const TenantOptions& options);  // needed once before its first request; ids are small and dense
+  [[nodiscard]] bool hasTenant(TenantId tenant) const;
+  ServiceId addService(const ServiceOptions& options);
+  void setService(ServiceId service, const ServiceOptions& options);
+  // Queued requests are dropped (in the next Decisions); running ones complete as usual; later ones are refused with NoInstance. Remove its slots before.
+  void removeService(ServiceId service);
+
+  // Slots. A new slot is open and free. A closed one finishes what it runs and gets nothing new (parked loan lanes, own lanes beyond the allocation).
+  SlotId addSlot(ServiceId service, SlotClass slotClass, std::uint64_t cookie);
+  void setSlotOpen(SlotId slot, bool open);
+  void removeSlot(SlotId slot);  // what runs there must still be completed(); the id is reused only then
+
+  // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, tenant's caps, probe, in time, slack, shared caps.
+  //   wait(r) = residual run of the service's next slot + (cost of the tenant's queue for this service with deadline <= d) / C
+  //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged
+  //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts (estimates.h)
+  [[nodiscard]] Admission enqueue(const Request& request, Instant now);
+
+  // Everything that is due: charges overruns, drops what can no longer end in time, fills free slots. Appends to `out`. Call it after each change (enqueue,
+  // completed, slots) and at nextEvent().
+  void next(Instant now, Decisions& out);
+
+  // The request's slot is free again (the worker confirmed its end). Stale handles are ignored.
+  void completed(RequestHandle request, const Usage& usage, Outcome outcome, Instant now);
+  CancelResult cancel(RequestHandle request);
+
+  // When next() must run though nothing else happens: an expiry, or an overrun to charge while somebody waits.
+  [[nodiscard]] std::optional<Instant> nextEvent() const;
+
+  [[nodiscard]] Demand demand(ServiceId service, Instant now) const;
+  [[nodiscard]] TenantStats stats(TenantId tenant) const;
+  [[nodiscard]] Estimate estimate(ServiceId service, std::uint32_t version, std::uint64_t inputElements) const;
+  [[nodiscard]] int marginPermille(ServiceId service) const;
+  [[nodiscard]] std::int64_t queued() const { return queued_; }
+  [[nodiscard]] std::int64_t queuedBytes() const { return queuedBytes_; }
+  [[nodiscard]] int busySlots() const { return busy_; }
+
+ private:
+  using Index = IndexHeap::Index;
+  static constexpr Index kNone = IndexHeap::kNone;
+  using Tag = Wide;
+
+  enum class State : std::uint8_t { Free, Queued, Running };
+  struct Node {  // a request
+    Request request;
+    State state{State::Free};
+    std::uint32_t generation{0};
+    std::uint64_t arrival{0};
+    Index leaf{kNone};
+    Estimate estimate;
+    Instant latestStart{};   // queued: dropped after it
+    SlotId slot;             // running, and what follows
+    Instant started{};
+    Nanos charged{};
+    Instant chargeDue{};     // the next 10 ms of overrun are charged then
+    Instant predictedEnd{};
+  };
+  struct Leaf {  // a tenant's queue for one service
+    TenantId tenant;
+    ServiceId service;
+    Tag start{0};
+    std::int64_t queued{0};
+    std::int64_t queuedBytes{0};
+    std::int64_t inFlight{0};
+    std::int64_t share{0};   // in thousandths of a slot, as the tree's loads were computed
+    DeadlineTree::Root root;
+  };
+  struct Tenant {
+    bool known{false};
+    TenantOptions options;
+    Tag start{0};
+    Tag virtualTime{0};
+    TenantStats stats;
+    Nanos queuedCost{};
+    bool active{false};      // in the list by last arrival
+    Instant lastSeen{};
+    TenantId previous;
+    TenantId following;
+    std::vector<Index> leaves;     // by service; kNone: none yet
+  };
+  struct Service {
+    ServiceOptions options;
+    bool removed{false};
+    std::int64_t queued{0};
+    std::int64_t queuedBytes{0};
+    std::int64_t inFlight{0};
+    int openSlots{0};
+    std::vector<SlotId> freeOwn;
+    std::vector<SlotId> freeLoan;
+    IndexHeap backlog;       // tenants with queued requests, by tag
+    IndexHeap running;       // requests, by predicted end
+    int readyPlace{-1};      // in ready_: it has work and a free slot
+    Estimates estimates{Nanos(1)};
+    Margin margin;
+    ArrivalRate arrivals;
+    Nanos meanCpu{};
+    Nanos meanHeld{};
+  };
+  struct Slot {
+    bool exists{false};
+    bool open{true};
+    bool leaving{false};     // removed while busy
+    ServiceId service;
+    SlotClass slotClass{SlotClass::Own};
+    std::uint64_t cookie{0};
+    Index request{kNone};
+    int freePlace{-1};
+  };
+  struct Pick {
+    TenantId tenant;
+    ServiceId service;
+  };
+
+  [[nodiscard]] Tenant& tenantOf(TenantId id) { return tenants_[static_cast<std::size_t>(id.value)]; }
+  [[nodiscard]] const Tenant& tenantOf(TenantId id) const { return tenants_[static_cast<std::size_t>(id.value)]; }
+  [[nodiscard]] Service& serviceOf(ServiceId id) { return services_[static_cast<std::size_t>(id.value)]; }
+  [[nodiscard]] const Service& serviceOf(ServiceId id) const { return services_[static_cast<std::size_t>(id.value)]; }
+  [[nodiscard]] Slot& slotOf(SlotId id) { return slots_[static_cast<std::size_t>(id.value)]; }
+  [[nodiscard]] Index leafFor(TenantId tenant, ServiceId service);
+
+  // Slots and readiness (station_slots.cc).
+  void offer(SlotId id);
+  void withdraw(SlotId id);
+  [[nodiscard]] bool hasFreeSlot(const Service& service) const;
+  [[nodiscard]] SlotId takeSlot(Service& service);
+  void updateReady(ServiceId id);
+
+  // Fair queueing (station.cc).
+  [[nodiscard]] bool tenantLess(Index a, Index b) const;
+  [[nodiscard]] std::optional<Pick> pick() const;
+  void dispatch(const Pick& pick, Instant now, Decisions& out);
+  void charge(Leaf& leaf, Nanos amount);
+  void rekey(TenantId id);
+  void chargeOverruns(Instant now);
+  void dropExpired(Instant now, Decisions& out);
+  [[nodiscard]] Node* find(RequestHandle handle);
+  void release(Index id);
+
+  // Admission (station_admission.cc).
+  void touch(TenantId id, Instant now);
+  void moveToNewest(TenantId id, Instant now);
+  void forgetInactive(Instant now);
+  [[nodiscard]] std::int64_t shareOf(const Tenant& tenant, const Service& service) const;
+  [[nodiscard]] std::optional<Refusal> checkCaps(const Request& request, const Estimate& estimate) const;
+  [[nodiscard]] std::optional<Refusal> checkTime(const Request& request, const Estimate& estimate, Leaf& leaf, Instant now);
+  struct Scope;
+  [[nodiscard]] std::optional<Refusal> makeRoom(const Request& request);
+  [[nodiscard]] std::optional<Refusal> makeRoomIn(const Scope& scope, const Request& request);
+  [[nodiscard]] TenantId furthestOver(const Scope& scope, const Request& request, bool byBytes) const;
+  [[nodiscard]] Index latestQueued(TenantId tenant, ServiceId only) const;
+  [[nodiscard]] RequestHandle insert(const Request& request, const Estimate& estimate, Index leaf, Instant latestStart);
+  void dequeue(Index id);
+  void drop(Index id, const Refusal& refusal);
+
+  StationOptions options_;
+  std::vector<Tenant> tenants_;    // by TenantId
+  std::vector<Service> services_;  // by ServiceId
+  std::vector<Slot> slots_;        // by SlotId
+  std::vector<Leaf> leaves_;
+  std::vector<Node> nodes_;
+  std::vector<Index> freeNodes_;
+  std::vector<SlotId> freeSlotIds_;
+  std::vector<ServiceId> ready_;
+  std::vector<Drop> pendingDrops_; // displaced or service gone: told in the next Decisions
+  DeadlineTree queues_;
+  IndexHeap expiries_;             // queued requests, by latest start
+  IndexHeap overruns_;             // running requests, by the next charge
+  Tag virtualTime_{0};
+  std::uint64_t arrivals_{0};
+  std::int64_t queued_{0};
+  std::int64_t queuedBytes_{0};
+  int busy_{0};
+  TenantId oldestActive_;
+  TenantId newestActive_;
+  std::int64_t activeWeight_{0};
+};
+
+}  // namespace coterie::dispatch
