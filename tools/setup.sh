@@ -159,14 +159,15 @@ EOF
   mv "$apt/tree/usr/include/onnxruntime" "$include"
 }
 
-# Only promtool is wanted of the prometheus package, and no service: so the package is unpacked, not installed.
+# Only promtool is wanted (Debian 12 has it in the package prometheus), and no service: so the package is unpacked, not installed.
 fetch_promtool() {
   command -v promtool >/dev/null && return
-  [ -x "$COTERIE_CACHE/bin/promtool" ] && return
-  step "promtool (unpacked from the package prometheus, which is not installed)"
+  local package=prometheus
+  available promtool && package=promtool
+  step "promtool (unpacked from the package $package, which is not installed)"
   mkdir -p "$scratch/promtool" "$COTERIE_CACHE/bin"
-  if (cd "$scratch/promtool" && apt-get -qq download prometheus && dpkg-deb -x prometheus_*.deb tree) >"$scratch/promtool.log" 2>&1; then
-    mv "$scratch/promtool/tree/usr/bin/promtool" "$COTERIE_CACHE/bin/promtool"
+  if (cd "$scratch/promtool" && apt-get -qq download "$package" && dpkg-deb -x ./*.deb tree && mv tree/usr/bin/promtool .) >"$scratch/promtool.log" 2>&1; then
+    mv "$scratch/promtool/promtool" "$COTERIE_CACHE/bin/promtool"
   else
     echo "    note: promtool was not fetched ($(tail -n 1 "$scratch/promtool.log")); the check of /metrics will be skipped"
   fi
