@@ -9,9 +9,9 @@ import sys
 
 BASE = {"base"}
 MODEL = BASE | {"model"}
-PURE = {"allocation", "dispatch", "tenancy", "oip"}
+PURE = {"allocation", "dispatch", "tenancy", "oip", "objects"}
 PORTS = {"ports"}
-ADAPTERS = {"memory", "linux", "sqlite", "process", "http", "onnx", "channel", "text", "identity", "prometheus", "testing"}
+ADAPTERS = {"memory", "linux", "sqlite", "process", "http", "onnx", "channel", "text", "identity", "prometheus", "testing", "files"}
 COMPONENTS = {"agent", "controller", "gateway", "worker", "serve", "cli", "admin"}
 
 # Exceptions inside one layer: an adapter that builds on another one.

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "objects/decode.h"
+#include "objects/fields.h"
+#include "objects/names.h"
+#include "objects/quantity.h"
+
+namespace coterie::objects {
+
+namespace {
+constexpr std::int64_t kMostInstances = 1000;
+constexpr double kLongestLatencyMs = 3600000;
+
+enum class Zero : std::uint8_t { Allowed, Refused };
+
+std::string zeroFault(std::string_view thing) { return "0 would let nothing run: leave the field out for no " + std::string(thing); }
+
+MilliCpu cpus(Fields& fields, std::string_view name, Zero zero, std::string_view thing) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return MilliCpu(0);
+  const Result<MilliCpu> parsed = parseCpus(*value);
+  if (!parsed.ok()) return fields.fault(name, parsed.error().message), MilliCpu(0);
+  if (zero == Zero::Refused && parsed->value == 0) fields.fault(name, zeroFault(thing));
+  return *parsed;
+}
+
+Bytes bytes(Fields& fields, std::string_view name, Bytes least, std::string_view thing) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return Bytes(0);
+  const Result<Bytes> parsed = parseBytes(*value);
+  if (!parsed.ok()) return fields.fault(name, parsed.error().message), Bytes(0);
+  if (parsed->value == 0) {
+    fields.fault(name, zeroFault(thing));
+  } else if (*parsed < least) {
+    fields.fault(name, "wanted at least " + bytesText(least) + ", found " + bytesText(*parsed));
+  }
+  return *parsed;
+}
+
+std::int64_t limit(Fields& fields, std::string_view name, std::int64_t most) {
+  const Value* value = fields.find(name);
+  if (value != nullptr && value->asInt() != nullptr && *value->asInt() == 0) return fields.fault(name, zeroFault("limit")), 0;
+  return fields.whole(name, {1, most}).value_or(0);
+}
+
+void decodeNamespaces(Fields& spec, TenantSpec& into) {
+  constexpr std::size_t kMost = 1000;
+  if (spec.require("namespaces", "at least one namespace that the tenant owns") == nullptr) return;
+  const Value::List* list = spec.list("namespaces");
+  if (list == nullptr) return;
+  if (list->empty()) return spec.fault("namespaces", "is empty: a tenant owns at least one namespace");
+  if (list->size() > kMost) return spec.fault("namespaces", "at most " + std::to_string(kMost) + " namespaces");
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Value& item = (*list)[i];
+    const std::string path = spec.pathOf("namespaces") + "[" + std::to_string(i) + "]";
+    const std::string* name = item.asString();
+    if (name == nullptr) {
+      spec.faultAt(path, item.line, "wanted text, found " + std::string(item.typeName()));
+    } else if (const auto fault = labelNameFault(*name)) {
+      spec.faultAt(path, item.line, "the namespace " + *fault);
+    } else if (!seen.insert(*name).second) {
+      spec.faultAt(path, item.line, *name + " is there twice");
+    } else {
+      into.namespaces.push_back(*name);
+    }
+  }
+}
+
+std::optional<std::string> uriFault(std::string_view uri) {
+  constexpr std::string_view scheme = "file:";
+  if (!uri.starts_with(scheme)) {
+    return uri.find(':') == std::string_view::npos ? "wanted file:path/to/model.onnx; the scheme is missing" : "only file: is supported: wanted file:path/to/model.onnx";
+  }
+  const std::string_view path = uri.substr(scheme.size());
+  if (path.empty()) return "the path is missing after file:";
+  if (path.size() > 1024) return "the path is longer than 1024 bytes";
+  if (path.front() == '/') return "the path must be relative (below the tenant's model root): file:models/a.onnx, without '/' after file:";
+  if (std::any_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\'; })) return "the path holds a character that is not allowed";
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part == "..") return "the path must not leave the tenant's model root: no '..'";
+    if (part.empty() || part == ".") return "the path has an empty part or '.'";
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+void decodeModel(Fields& spec, ModelServiceSpec& into) {
+  if (spec.require("model", "model.uri says which file to serve") == nullptr) return;
+  Fields model = spec.map("model");
+  if (!model.present()) return;
+  if (model.require("uri", "file:path/to/model.onnx, below the tenant's model root") != nullptr) {
+    if (const std::optional<std::string> uri = model.text("uri")) {
+      if (const auto fault = uriFault(*uri)) model.fault("uri", *fault);
+      into.modelUri = *uri;
+    }
+  }
+  if (std::optional<std::string> sum = model.text("sha256")) {
+    const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); };
+    if (sum->size() != 64 || !std::all_of(sum->begin(), sum->end(), hex)) {
+      model.fault("sha256", "wanted 64 hexadecimal digits (sha256sum FILE prints them), found " + std::to_string(sum->size()) + " characters");
+    }
+    std::transform(sum->begin(), sum->end(), sum->begin(), [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+    into.sha256 = std::move(*sum);
+  }
+  model.finish();
+}
+
+void decodeObjective(Fields& spec, ModelServiceSpec& into) {
+  Fields fields = spec.map("objective");
+  if (!fields.present()) return;
+  Objective objective;
+  if (fields.require("latencyMs", "the latency bound in milliseconds") != nullptr) {
+    if (const std::optional<double> ms = fields.number("latencyMs", 0, kLongestLatencyMs)) {
+      objective.latency = Nanos(std::llround(*ms * 1e6));
+      if (objective.latency <= Nanos::zero()) fields.fault("latencyMs", "must be more than 0");
+    }
+  }
+  objective.percentile = fields.number("percentile", 50, 99.9).value_or(99);
+  fields.finish();
+  into.objective = objective;
+}
+
+void decodeInstances(Fields& spec, ModelServiceSpec& into) {
+  const std::optional<std::int64_t> least = spec.whole("minInstances", {1, kMostInstances});
+  const std::optional<std::int64_t> most = spec.whole("maxInstances", {1, kMostInstances});
+  const std::optional<std::int64_t> fixed = spec.whole("instances", {0, kMostInstances});
+  into.minInstances = static_cast<int>(least.value_or(1));
+  into.maxInstances = static_cast<int>(most.value_or(into.minInstances));
+  if (into.maxInstances < into.minInstances) {
+    spec.fault("maxInstances", std::to_string(into.maxInstances) + " is less than minInstances, " + std::to_string(into.minInstances));
+  }
+  if (!fixed) return;
+  into.instances = static_cast<int>(*fixed);
+  // 0 stops the service whatever the range says.
+  if (*fixed > 0 && ((least && *fixed < *least) || (most && *fixed > *most))) {
+    spec.fault("instances", std::to_string(*fixed) + " lies outside minInstances.." + "maxInstances, " + std::to_string(into.minInstances) + ".." +
+                                std::to_string(into.maxInstances) + ": leave instances out for automation, or the range out for a fixed number");
+  }
+}
+
+void decodeProbe(Fields& spec, ModelServiceSpec& into) {
+  constexpr std::size_t kMostInputs = 256;
+  constexpr std::size_t kMostDimensions = 16;
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 31;
+  Fields probe = spec.map("probe");
+  if (!probe.present()) return;
+  const Fields shapes = probe.map("shapes");
+  probe.finish();
+  if (!shapes.present()) return;
+  if (shapes.members()->size() > kMostInputs) return probe.fault("shapes", "at most " + std::to_string(kMostInputs) + " inputs");
+  for (const auto& [input, value] : *shapes.members()) {
+    const std::string path = shapes.pathOf(input.substr(0, 100));
+    const Value::List* list = value.asList();
+    if (input.empty() || input.size() > 256) probe.faultAt(path, value.line, "an input's name has 1 to 256 bytes");
+    if (list == nullptr || list->size() > kMostDimensions) {
+      probe.faultAt(path, value.line, "wanted a list of at most " + std::to_string(kMostDimensions) + " dimensions, as [1, 3, 224, 224]");
+      continue;
+    }
+    Shape shape;
+    for (const Value& item : *list) {
+      const std::int64_t* dimension = item.asInt();
+      if (dimension == nullptr || *dimension < 1) {
+        probe.faultAt(path + "[" + std::to_string(shape.size()) + "]", item.line, "wanted a whole number of at least 1 (a probe's shape leaves nothing open)");
+      }
+      shape.push_back(dimension != nullptr ? *dimension : 1);
+    }
+    const std::optional<std::int64_t> elements = elementCount(shape);
+    if (std::all_of(shape.begin(), shape.end(), [](std::int64_t d) { return d >= 1; }) && (!elements || *elements > kMostElements)) {
+      probe.faultAt(path, value.line, "has more than " + std::to_string(kMostElements) + " elements");
+    }
+    into.probeShapes.emplace_back(input, std::move(shape));
+  }
+  std::sort(into.probeShapes.begin(), into.probeShapes.end());
+}
+
+void decodeServiceClass(Fields& spec, ModelServiceSpec& into) {
+  const std::optional<std::string> text = spec.text("serviceClass");
+  if (!text) return;
+  into.latencyCritical = *text != "batch";
+  if (*text == "batch" || *text == "latency-critical") return;
+  const std::optional<std::string> near = nearest(*text, {"latency-critical", "batch"});
+  spec.fault("serviceClass", "unknown class \"" + text->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are latency-critical and batch"));
+}
+}  // namespace
+
+std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, const std::string& path) {
+  const std::size_t before = faults.size();
+  Fields spec(&value, path, value.line, faults);
+  TenantSpec decoded;
+  if (spec.present()) {
+    decodeNamespaces(spec, decoded);
+    decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
+    Fields quota = spec.map("quota");
+    decoded.quota.cpus = cpus(quota, "cpus", Zero::Refused, "limit");
+    decoded.quota.memory = bytes(quota, "memory", Bytes(std::int64_t{1} << 20), "limit");
+    decoded.quota.services = limit(quota, "services", 100000);
+    decoded.quota.requestsPerSecond = limit(quota, "requestsPerSecond", 1000000000);
+    decoded.quota.concurrentRequests = limit(quota, "concurrentRequests", 1000000);
+    decoded.quota.queuedBytes = bytes(quota, "queuedBytes", Bytes(1024), "limit");
+    quota.finish();
+    spec.finish();
+  }
+  if (faults.size() > before) return std::nullopt;
+  return decoded;
+}
+
+std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Faults& faults, const std::string& path) {
+  const std::size_t before = faults.size();
+  Fields spec(&value, path, value.line, faults);
+  ModelServiceSpec decoded;
+  if (spec.present()) {
+    decodeModel(spec, decoded);
+    decodeObjective(spec, decoded);
+    decodeInstances(spec, decoded);
+    decoded.minCpus = cpus(spec, "minCpus", Zero::Allowed, "floor");
+    decoded.maxCpus = cpus(spec, "maxCpus", Zero::Refused, "ceiling");
+    if (decoded.maxCpus.value > 0 && decoded.maxCpus < decoded.minCpus) {
+      spec.fault("maxCpus", cpusText(decoded.maxCpus) + " is less than minCpus, " + cpusText(decoded.minCpus));
+    }
+    decoded.memory = bytes(spec, "memory", Bytes(std::int64_t{16} << 20), "limit of its own (it is measured then)");
+    decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
+    decodeServiceClass(spec, decoded);
+    decodeProbe(spec, decoded);
+    spec.finish();
+  }
+  if (faults.size() > before) return std::nullopt;
+  return decoded;
+}
+
+}  // namespace coterie::objects
