@@ -1,0 +1,243 @@
+// The contract on the fake (both kernels' rules) and on the real adapters with real processes, and what only one of them has to do.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "linux/affinity_controller.h"
+#include "linux/cgroup_v1_controller.h"
+#include "linux/execute_write.h"
+#include "linux/files.h"
+#include "linux/process_threads.h"
+#include "ports/cpu_controller_contract.h"
+#include "testing/fake_cpu_controller.h"
+
+namespace coterie {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A child process with idle threads that can be told to make another. Ends with the test.
+class ChildProcess {
+ public:
+  explicit ChildProcess(int threads) {
+    if (::pipe(commands_) != 0 || ::pipe(answers_) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) childMain(threads);
+    ::close(commands_[0]);
+    ::close(answers_[1]);
+    for (int i = 0; i < threads; ++i) tids_.push_back(readTid());
+  }
+  ~ChildProcess() { end(); }
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  [[nodiscard]] int pid() const { return pid_; }
+  [[nodiscard]] const std::vector<int>& tids() const { return tids_; }
+  int addThread() {
+    if (::write(commands_[1], "t", 1) != 1) std::abort();
+    return readTid();
+  }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(commands_[1]);
+    ::close(answers_[0]);
+    pid_ = -1;
+  }
+
+ private:
+  [[noreturn]] void childMain(int threads) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(commands_[1]);
+    for (int i = 0; i < threads; ++i) startThread();
+    char command = 0;
+    while (::read(commands_[0], &command, 1) == 1) startThread();
+    ::_exit(0);
+  }
+  void startThread() {
+    std::thread([this] {
+      const int tid = ::gettid();
+      if (::write(answers_[1], &tid, sizeof tid) != sizeof tid) ::_exit(1);
+      for (;;) ::pause();
+    }).detach();
+  }
+  int readTid() {
+    int tid = 0;
+    return ::read(answers_[0], &tid, sizeof tid) == sizeof tid ? tid : -1;
+  }
+  int commands_[2]{};
+  int answers_[2]{};
+  int pid_{-1};
+  std::vector<int> tids_;
+};
+
+using Children = std::map<int, std::unique_ptr<ChildProcess>>;
+
+CpuControllerHarness withRealProcesses(CpuControllerHarness harness) {
+  const auto children = std::make_shared<Children>();
+  harness.spawn = [children](InstanceId id, int own, int loans) {
+    auto child = std::make_unique<ChildProcess>(own + loans);
+    ContainerRegistration container{id, child->pid(), {}, {}, {child->pid()}};
+    for (int i = 0; i < own + loans; ++i) (i < own ? container.ownLaneThreads : container.loanLaneThreads).push_back(child->tids()[static_cast<std::size_t>(i)]);
+    (*children)[child->pid()] = std::move(child);
+    return container;
+  };
+  harness.endProcess = [children](int pid) { children->at(pid)->end(); };
+  harness.addThread = [children](int pid) { children->at(pid)->addThread(); };
+  harness.execute = linux::executeChange;
+  harness.whereMayRun = [](int tid) { return linux::affinityOf(tid).value_or(CpuSet{}); };
+  harness.keep = children;
+  return harness;
+}
+
+CpuControllerHarness makeFake(testing::KernelRules rules) {
+  CpuControllerHarness harness;
+  harness.machine = CpuSet{0, 1, 2, 3};
+  auto fake = std::make_unique<testing::FakeCpuController>(harness.machine, rules);
+  harness.spawn = [raw = fake.get()](InstanceId id, int own, int loans) { return raw->spawn(id, own, loans); };
+  harness.endProcess = [raw = fake.get()](int pid) { raw->endProcess(pid); };
+  harness.execute = linux::executeChange;
+  harness.controller = std::move(fake);
+  return harness;
+}
+
+CpuControllerHarness makeAffinity() {
+  CpuControllerHarness harness;
+  harness.machine = linux::affinityOf(0).value_or(CpuSet{0});
+  harness.controller = std::make_unique<linux::AffinityController>(harness.machine);
+  return withRealProcesses(std::move(harness));
+}
+
+CpuControllerHarness makeCgroupV1() {
+  CpuControllerHarness harness;
+  harness.machine = linux::affinityOf(0).value_or(CpuSet{0});
+  auto made = linux::CgroupV1Controller::create();
+  if (!made) {
+    harness.whyNot = "no cgroups v1 here: " + made.error().message;
+    return harness;
+  }
+  harness.controller = std::move(*made);
+  return withRealProcesses(std::move(harness));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CpuControllerContract,
+                         ::testing::Values(CpuControllerHarnessFactory{"FakeV1", [] { return makeFake(testing::KernelRules::CgroupV1); }},
+                                           CpuControllerHarnessFactory{"FakeV2", [] { return makeFake(testing::KernelRules::CgroupV2); }},
+                                           CpuControllerHarnessFactory{"Affinity", makeAffinity}, CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1}),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(AffinityControllerTest, SaysWhatItDoesNotEnforce) {
+  const linux::AffinityController controller(CpuSet{0});
+  ASSERT_FALSE(controller.traits().caveats.empty());
+  const std::string& said = controller.traits().caveats.front();
+  for (const char* word : {"memory nodes", "weights", "hostile"}) EXPECT_NE(said.find(word), std::string::npos) << word;
+  EXPECT_FALSE(controller.traits().holdsHostileWorkers);
+}
+
+TEST(AffinityControllerTest, LoanLanesGetTheIdleClass) {
+  linux::AffinityController controller(CpuSet{0});
+  const ChildProcess child(2);
+  ASSERT_TRUE(controller.add({InstanceId(1), child.pid(), {child.tids()[0]}, {child.tids()[1]}, {child.pid()}}).ok());
+  EXPECT_EQ(::sched_getscheduler(child.tids()[0]), SCHED_OTHER);
+  EXPECT_EQ(::sched_getscheduler(child.tids()[1]), SCHED_IDLE);
+}
+
+class CgroupV1ControllerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = linux::CgroupV1Controller::create();
+    if (!made) GTEST_SKIP() << "no cgroups v1 here: " << made.error().message;
+    controller_ = std::move(*made);
+  }
+  std::unique_ptr<linux::CgroupV1Controller> controller_;
+};
+
+TEST_F(CgroupV1ControllerTest, LeavesAreSiblingsAndLoansAreIdle) {
+  const ChildProcess child(2);
+  ASSERT_TRUE(controller_->add({InstanceId(7), child.pid(), {child.tids()[0]}, {child.tids()[1]}, {child.pid()}}).ok());
+  EXPECT_EQ(linux::readText(controller_->cpuTree() + "/7.loans/cpu.idle").value_or(""), "1\n");
+  EXPECT_EQ(linux::readText(controller_->cpuTree() + "/7.home/cpu.idle").value_or(""), "0\n");
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(7), CpuSet{0}, 0})), 0);
+  const std::string lane = std::to_string(child.tids()[1]) + "\n";
+  EXPECT_EQ(linux::readText(controller_->cpusetTree() + "/7.loans/tasks").value_or(""), lane);
+  EXPECT_EQ(linux::readText(controller_->cpuTree() + "/7.loans/tasks").value_or(""), lane);
+}
+
+TEST_F(CgroupV1ControllerTest, AThreadsOwnNarrowMaskDoesNotBindInTheCpuset) {
+  const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
+  if (machine.count() < 2) GTEST_SKIP() << "needs two CPUs";
+  const ChildProcess child(1);
+  const CpuSet first{machine.first()};
+  static_cast<void>(linux::executeWrite({PreparedWrite::Kind::Affinity, child.tids()[0], linux::affinityMask(first), nullptr, nullptr}));
+  ASSERT_TRUE(controller_->add({InstanceId(1), child.pid(), {child.tids()[0]}, {}, {child.pid()}}).ok());
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), machine, 0})), 0);
+  EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine);
+}
+
+TEST_F(CgroupV1ControllerTest, AThreadMovedAwayBySomebodyIsSeenAndPutBack) {
+  const ChildProcess child(1);
+  ASSERT_TRUE(controller_->add({InstanceId(1), child.pid(), {child.tids()[0]}, {}, {child.pid()}}).ok());
+  const CpuChange wanted{CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{0}, 0};
+  ASSERT_EQ(linux::executeChange(*controller_->prepare(wanted)), 0);
+  ASSERT_EQ(linux::writeText(fs::path(controller_->cpusetTree()).parent_path().string() + "/tasks", std::to_string(child.tids()[0])), 0);
+  EXPECT_FALSE(controller_->observe(InstanceId(1))->uniform);
+  ASSERT_EQ(linux::executeChange(*controller_->prepare(wanted)), 0);
+  EXPECT_TRUE(controller_->observe(InstanceId(1))->uniform);
+}
+
+TEST_F(CgroupV1ControllerTest, RestoreRemovesItsTrees) {
+  const ChildProcess child(1);
+  ASSERT_TRUE(controller_->add({InstanceId(1), child.pid(), {child.tids()[0]}, {}, {child.pid()}}).ok());
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{0}, 0})), 0);
+  ASSERT_TRUE(fs::exists(controller_->cpusetTree()));
+  controller_->restore();
+  EXPECT_FALSE(fs::exists(controller_->cpusetTree()));
+  EXPECT_FALSE(fs::exists(controller_->cpuTree()));
+  EXPECT_EQ(::kill(child.pid(), 0), 0) << "restoring ends nobody";
+}
+
+TEST_F(CgroupV1ControllerTest, LeftoversOfADeadRunAreKilledAndRemovedALivingRunsAreNot) {
+  // In a cgroup of this test's own: tests that run beside it clear leftovers too.
+  const std::string parent = fs::path(controller_->cpusetTree()).parent_path().string() + "/coterie-test-" + std::to_string(::getpid());
+  const std::string dead = parent + "/coterie-4194304-1";  // beyond any pid
+  const std::string reused = parent + "/coterie-" + std::to_string(::getpid()) + "-1";  // a living pid, started at another time
+  for (const std::string& directory : {parent, dead, dead + "/1.home", reused, reused + "/1.home"}) {
+    ASSERT_EQ(::mkdir(directory.c_str(), 0755), 0);
+    ASSERT_EQ(linux::writeText(directory + "/cpuset.cpus", "0"), 0);
+    ASSERT_EQ(linux::writeText(directory + "/cpuset.mems", "0"), 0);
+  }
+  linux::CgroupV1Options options;
+  options.cpusetDirectory = parent;
+  {
+    const auto living = linux::CgroupV1Controller::create(options);
+    ASSERT_TRUE(living) << living.error().message;
+    EXPECT_FALSE(fs::exists(dead));
+    ASSERT_EQ(::mkdir(dead.c_str(), 0755), 0);
+    ASSERT_EQ(linux::writeText(dead + "/cpuset.cpus", "0"), 0);
+    ASSERT_EQ(linux::writeText(dead + "/cpuset.mems", "0"), 0);
+    ASSERT_EQ(::mkdir((dead + "/1.home").c_str(), 0755), 0);
+    ASSERT_EQ(linux::writeText(dead + "/1.home/cpuset.cpus", "0"), 0);
+    ASSERT_EQ(linux::writeText(dead + "/1.home/cpuset.mems", "0"), 0);
+    const ChildProcess orphan(1);
+    ASSERT_EQ(linux::writeText(dead + "/1.home/cgroup.procs", std::to_string(orphan.pid())), 0);
+    const auto second = linux::CgroupV1Controller::create(options);
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_FALSE(fs::exists(dead));
+    EXPECT_FALSE(fs::exists(reused));
+    EXPECT_TRUE(linux::processGone(orphan.pid()));
+    EXPECT_TRUE(fs::exists((*living)->cpusetTree())) << "of a living run";
+  }
+  ::rmdir(parent.c_str());
+}
+
+}  // namespace
+}  // namespace coterie

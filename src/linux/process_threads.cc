@@ -1,0 +1,87 @@
+#include "linux/process_threads.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "linux/files.h"
+
+namespace coterie::linux {
+namespace {
+
+constexpr int kSystemNice = -10;
+constexpr std::uint64_t kResetOnFork = 0x01;
+
+// The kernel's struct sched_attr, first version (48 bytes); glibc 2.36 has no declaration of it.
+struct SchedAttr {
+  std::uint32_t size{48};
+  std::uint32_t policy{0};
+  std::uint64_t flags{0};
+  std::int32_t nice{0};
+  std::uint32_t priority{0};
+  std::uint64_t runtime{0};
+  std::uint64_t deadline{0};
+  std::uint64_t period{0};
+};
+static_assert(sizeof(SchedAttr) == 48);
+
+std::string taskPath(int pid, int tid, const char* file) { return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + file; }
+
+bool setSystemPriority(int tid) {
+  const int policy = ::sched_getscheduler(tid);
+  if (policy < 0 || (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER) return true;
+  errno = 0;
+  if (::getpriority(PRIO_PROCESS, static_cast<id_t>(tid)) <= kSystemNice && errno == 0) return true;
+  SchedAttr wanted;
+  wanted.flags = kResetOnFork;
+  wanted.nice = kSystemNice;
+  return ::syscall(SYS_sched_setattr, tid, &wanted, 0U) == 0 || errno == ESRCH;
+}
+
+}  // namespace
+
+bool processGone(int pid) {
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
+  const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
+  return !stat || stat->state == 'Z' || stat->state == 'X';
+}
+
+ThreadUse threadUseOf(int pid, int tid) {
+  ThreadUse use;
+  const auto stat = readStat(taskPath(pid, tid, "stat"));
+  const auto text = readText(taskPath(pid, tid, "schedstat"));  // ns run, ns waited, slices
+  if (!stat || !text || stat->state == 'Z' || stat->state == 'X') {
+    use.vanished = true;
+    return use;
+  }
+  use.cpu = Nanos{std::strtoll(text->c_str(), nullptr, 10)};
+  use.runnable = stat->state == 'R';
+  return use;
+}
+
+bool makeIdle(int tid) {
+  if (::sched_getscheduler(tid) == SCHED_IDLE) return true;
+  sched_param none{};
+  return ::sched_setscheduler(tid, SCHED_IDLE, &none) == 0;
+}
+
+Status placeOwnThreads(const CpuSet& cpus) {
+  bool refused = false;
+  const std::string mask = affinityMask(cpus);
+  for (const int tid : threadsOf(::getpid())) {
+    const void* bits = mask.data();
+    if (!cpus.empty() && affinityOf(tid) != cpus) ::sched_setaffinity(tid, mask.size(), static_cast<const cpu_set_t*>(bits));
+    refused = !setSystemPriority(tid) || refused;
+  }
+  if (refused) return Error{Code::Unavailable, "NotPermitted", "the gateway's threads keep ordinary priority: raising it needs CAP_SYS_NICE"};
+  return {};
+}
+
+}  // namespace coterie::linux

@@ -1,0 +1,20 @@
+// Threads of processes as the CPU adapters need them: use and state, scheduling class, and the priority of Coterie's own threads. Thread-safe.
+#pragma once
+
+#include "base/cpu_set.h"
+#include "base/result.h"
+#include "ports/cpu_controller.h"
+
+namespace coterie::linux {
+
+[[nodiscard]] bool processGone(int pid);  // no such process, or a zombie
+[[nodiscard]] ThreadUse threadUseOf(int pid, int tid);
+// The kernel's idle class (SCHED_IDLE); allowed to everyone for own threads. False if refused or gone.
+bool makeIdle(int tid);
+
+// Coterie's own threads: on `cpus` (empty: wherever they may run), and at nice -10 where the process may (weight 9548 against 1024: the "weight 1000 of 100"
+// of the system group), reset on fork so that workers start at nice 0. Threads with a real-time policy are left alone. Answers Unavailable/NotPermitted if
+// the priority was refused; the CPUs are set all the same.
+[[nodiscard]] Status placeOwnThreads(const CpuSet& cpus);
+
+}  // namespace coterie::linux
