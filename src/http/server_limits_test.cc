@@ -1,0 +1,416 @@
+// Limits, refusals, clients that leave or dawdle, drain. Timeouts are milliseconds here; nothing sleeps, the tests wait for what the server does.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <optional>
+#include <vector>
+
+#include "http/server.h"
+#include "http/server_fixture.h"
+
+namespace coterie::http {
+namespace {
+
+using Request = std::shared_ptr<RequestContext>;
+
+void answer(const Request& request) { request->respond(Response{}); }
+
+struct Refusal {
+  std::string name;
+  std::string bytes;
+  int status;
+  std::string reason;
+};
+
+class Refused : public testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, ByTheServerBeforeTheHandlerSeesIt) {
+  ServerOptions options;
+  options.limits.bodyBytes = Bytes(1000);
+  options.limits.headers = 10;
+  options.limits.headerBytes = 2000;
+  TestServer server([](const Request&) { FAIL() << "the handler must not see this"; }, options);
+  auto client = server.client();
+  ASSERT_TRUE(client.sendRaw(GetParam().bytes).ok());
+  const auto response = client.receive();
+  ASSERT_TRUE(response.ok()) << response.error().message;
+  EXPECT_EQ(response->status, GetParam().status);
+  EXPECT_NE(response->body.find("\"reason\":\"" + GetParam().reason + "\""), std::string::npos) << response->body;
+  EXPECT_NE(response->body.find("\"error\":\""), std::string::npos);
+  EXPECT_EQ(response->header("Connection"), "close");
+  EXPECT_EQ(server.stats().badRequests, 1);
+}
+
+std::string manyHeaders(int count) {
+  std::string head = "GET / HTTP/1.1\r\nHost: x\r\n";
+  for (int i = 0; i < count; ++i) head += "a" + std::to_string(i) + ": b\r\n";
+  return head + "\r\n";
+}
+
+const std::string kPost = "POST / HTTP/1.1\r\nHost: x\r\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Smuggling, Refused,
+    testing::Values(Refusal{"LengthAndChunked", kPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "BadTransferEncoding"},
+                    Refusal{"ChunkedAndLength", kPost + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, "BadContentLength"},
+                    Refusal{"TwoLengths", kPost + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", 400, "BadContentLength"},
+                    Refusal{"TheSameLengthTwice", kPost + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nabcde", 400, "RepeatedContentLength"},
+                    Refusal{"AListOfLengths", kPost + "Content-Length: 5, 6\r\n\r\nabcde", 400, "BadContentLength"},
+                    Refusal{"NegativeLength", kPost + "Content-Length: -5\r\n\r\n", 400, "BadContentLength"},
+                    Refusal{"HexLength", kPost + "Content-Length: 0x5\r\n\r\n", 400, "BadContentLength"},
+                    Refusal{"LengthBeyond64Bits", kPost + "Content-Length: 99999999999999999999999\r\n\r\n", 400, "BadContentLength"},
+                    Refusal{"GzipThenChunked", kPost + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501, "UnknownTransferEncoding"},
+                    Refusal{"ChunkedTwice", kPost + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "BadTransferEncoding"},
+                    Refusal{"Identity", kPost + "Transfer-Encoding: identity\r\n\r\n", 501, "UnknownTransferEncoding"},
+                    Refusal{"ChunkedWithAVerticalTab", kPost + "Transfer-Encoding: \x0b"
+                                                               "chunked\r\n\r\n",
+                            400, "BadRequest"},
+                    Refusal{"BlankBeforeColon", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\nabcde", 400, "BadRequest"},
+                    Refusal{"FoldedHeader", kPost + "X: a\r\n b\r\n\r\n", 400, "FoldedHeader"},
+                    Refusal{"BareLineFeed", "GET / HTTP/1.1\nHost: x\n\n                                    ", 505, "UnknownVersion"},
+                    Refusal{"BareCarriageReturn", "GET / HTTP/1.1\r\nHost: x\rX: y\r\n\r\n", 400, "BadRequest"},
+                    Refusal{"ChunkedInHttp10", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "ChunkedInHttp10"},
+                    Refusal{"TwoHosts", kPost + "Host: y\r\n\r\n", 400, "RepeatedHost"}),
+    [](const auto& each) { return each.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Form, Refused,
+    testing::Values(Refusal{"NoHost", "GET / HTTP/1.1\r\n\r\n", 400, "NoHost"}, Refusal{"NotHttp", "\x16\x03\x01\x02\x01 TLS hello\r\n\r\n", 400, "BadRequest"},
+                    Refusal{"AbsoluteTarget", "GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
+                    Refusal{"Connect", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
+                    Refusal{"Http2Preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "UnknownVersion"},
+                    Refusal{"ZeroByteInHeader", std::string("GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 38), 400, "BadRequest"},
+                    Refusal{"UnknownExpectation", kPost + "Content-Length: 1\r\nExpect: wonders\r\n\r\na", 417, "UnknownExpectation"}),
+    [](const auto& each) { return each.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Limits, Refused,
+                         testing::Values(Refusal{"HeaderBytes", "GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(3000, 'a') + "\r\n\r\n", 431, "HeadersTooLarge"},
+                                         Refusal{"Target", "GET /" + std::string(3000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "HeadersTooLarge"},
+                                         Refusal{"NumberOfHeaders", manyHeaders(10), 431, "TooManyHeaders"},
+                                         Refusal{"Body", kPost + "Content-Length: 1001\r\n\r\n", 413, "BodyTooLarge"}),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(ServerLimits, AtTheLimitIsServed) {
+  ServerOptions options;
+  options.limits.headers = 10;
+  options.limits.bodyBytes = Bytes(1000);
+  TestServer server([](const Request& request) { request->readAll(1000, [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); }); }, options);
+  auto client = server.client();
+  ASSERT_TRUE(client.sendRaw(manyHeaders(9)).ok());
+  EXPECT_EQ(client.receive()->status, 200);
+  EXPECT_EQ(client.request({"POST", "/", {}, std::string(1000, 'x')})->status, 200);
+}
+
+TEST(ServerLimits, ChunkedBodiesBeyondTheReadersLimitAreAnsweredByTheHandler) {
+  TestServer server([](const Request& request) {
+    request->readAll(10, [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); });
+  });
+  struct Case {
+    std::string body;
+    int status;
+  };
+  const std::vector<Case> cases{{"a\r\n0123456789\r\n0\r\n\r\n", 200}, {"b\r\n01234567890\r\n0\r\n\r\n", 413}, {"5\r\n01234\r\n6\r\n012345\r\n0\r\n\r\n", 413},
+                                {"ffffffffffffffff\r\n", 400},         {"x\r\n", 400},                          {"5\r\n012345\r\n0\r\n\r\n", 400},
+                                {"-1\r\n\r\n0\r\n\r\n", 400},          {"5 \r\n01234\r\n0\r\n\r\n", 400},       {"5\n01234\n0\n\n", 400}};
+  for (const auto& [body, status] : cases) {
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body).ok());
+    const auto response = client.receive();
+    ASSERT_TRUE(response.ok()) << body;
+    EXPECT_EQ(response->status, status) << body;
+    if (status != 200) {
+      EXPECT_EQ(response->header("Connection"), "close") << body;
+    }
+  }
+}
+
+TEST(ServerLimits, ConnectionsBeyondTheLimitGetACleanRefusal) {
+  ServerOptions options;
+  options.limits.connections = 2;
+  TestServer server(answer, options);
+  std::optional<Client> a = server.client();
+  auto b = server.client();
+  ASSERT_TRUE(a->request({}).ok());
+  ASSERT_TRUE(b.request({}).ok());
+  auto c = server.client();
+  ASSERT_TRUE(c.connect().ok());
+  const auto refused = c.receive();
+  ASSERT_TRUE(refused.ok());
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_NE(refused->body.find("TooManyConnections"), std::string::npos);
+  EXPECT_EQ(refused->header("Retry-After"), "1");
+  a.reset();
+  // The place is free once the server has seen the end of a.
+  while (server.stats().open == 2) {
+  }
+  auto d = server.client();
+  EXPECT_EQ(d.request({})->status, 200);
+  EXPECT_EQ(server.stats().refusedConnections, 1);
+}
+
+TEST(ServerLimits, ASlowHeadIsRefusedAlsoIfItDripsByteByByte) {
+  ServerOptions options;
+  options.limits.headerTimeout = Millis(60);
+  TestServer server(answer, options);
+  auto client = server.client();
+  ASSERT_TRUE(client.sendRaw("GET / HT").ok());
+  const auto response = client.receive();
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->status, 408);
+  auto dripping = server.client({Millis(5000), Millis(1)});
+  ASSERT_TRUE(dripping.sendRaw("GET / HTTP/1.1\r\nA: ").ok());
+  std::optional<Result<ClientResponse>> refused;
+  do {
+    ASSERT_TRUE(dripping.sendRaw("b").ok());
+    refused = dripping.receive();
+  } while (!refused->ok() && refused->error().reason == "Timeout");
+  ASSERT_TRUE(refused->ok()) << refused->error().message;
+  EXPECT_EQ((*refused)->status, 408);
+  EXPECT_EQ(server.stats().timeouts, 2);
+}
+
+TEST(ServerLimits, AConnectionWithoutARequestIsClosedSilently) {
+  ServerOptions options;
+  options.limits.headerTimeout = Millis(20);
+  options.limits.keepAliveTimeout = Millis(20);
+  TestServer server(answer, options);
+  auto never = server.client();
+  ASSERT_TRUE(never.connect().ok());
+  EXPECT_TRUE(never.closedByServer());
+  auto once = server.client();
+  ASSERT_TRUE(once.request({}).ok());
+  EXPECT_TRUE(once.closedByServer());
+}
+
+TEST(ServerLimits, ASlowBodyIsRefusedAndItsMemoryIsLeftAlone) {
+  ServerOptions options;
+  options.limits.bodyIdleTimeout = Millis(40);
+  for (const bool chunked : {false, true}) {
+    std::promise<Error> told;
+    TestServer server(
+        [&](const Request& request) {
+          request->readAll(1000, [&, request](const Result<std::string>& body) {
+            ASSERT_FALSE(body.ok());
+            told.set_value(body.error());
+            request->respond(Response{});  // harmless
+          });
+        },
+        options);
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw(chunked ? "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab" : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
+    const auto response = client.receive();
+    ASSERT_TRUE(response.ok());
+    EXPECT_EQ(response->status, 408);
+    EXPECT_EQ(told.get_future().get().reason, "ClientTooSlow");
+    EXPECT_EQ(server.stats().timeouts, 1);
+  }
+}
+
+TEST(ServerLimits, ABodyThatDripsBelowTheLeastRateIsRefused) {
+  ServerOptions options;
+  options.limits.bodyIdleTimeout = Millis(40);
+  TestServer server([](const Request& request) { request->readAll(100'000, [request](const Result<std::string>&) { request->respond(Response{}); }); }, options);
+  auto client = server.client({Millis(5000), Millis(5)});
+  ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n").ok());
+  // A byte every 5 ms never lets the idle timeout pass, but it is 200 bytes a second.
+  std::optional<Result<ClientResponse>> refused;
+  do {
+    ASSERT_TRUE(client.sendRaw("b").ok());
+    refused = client.receive();
+  } while (!refused->ok() && refused->error().reason == "Timeout");
+  ASSERT_TRUE(refused->ok()) << refused->error().message;
+  EXPECT_EQ((*refused)->status, 408);
+}
+
+TEST(ServerLimits, AReaderThatStopsReadingIsCutOff) {
+  ServerOptions options;
+  options.limits.writeTimeout = Millis(40);
+  std::promise<Status> sent;
+  auto memory = std::make_shared<std::vector<std::byte>>(50'000'000);
+  TestServer server(
+      [&](const Request& request) {
+        Response response;
+        response.parts.emplace_back(*memory);
+        response.owner = memory;
+        request->respond(std::move(response), [&](const Status& status) { sent.set_value(status); });
+      },
+      options);
+  auto client = server.client();
+  ASSERT_TRUE(client.sendRaw("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+  EXPECT_EQ(sent.get_future().get().error().code, Code::Cancelled);
+  EXPECT_EQ(server.stats().timeouts, 1);
+}
+
+TEST(ServerGone, AClientThatLeavesWhileItWaitsIsReported) {
+  std::promise<void> arrived;
+  std::promise<void> left;
+  Request kept;
+  TestServer server([&](const Request& request) {
+    kept = request;
+    request->onClientGone([&] { left.set_value(); });
+    arrived.set_value();
+  });
+  {
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").ok());
+    arrived.get_future().wait();
+  }
+  left.get_future().wait();
+  server.onLoop([&] {
+    EXPECT_TRUE(kept->clientGone());
+    EXPECT_EQ(kept->head().path, "/slow");  // still readable until answered
+    std::optional<Status> done;
+    kept->respond(Response{}, [&](const Status& status) { done = status; });
+    ASSERT_TRUE(done.has_value());
+    EXPECT_EQ(done->error().reason, "ClientGone");
+    kept.reset();
+  });
+  EXPECT_EQ(server.stats().clientsGone, 1);
+  EXPECT_EQ(server.stats().open, 0);
+}
+
+TEST(ServerGone, AClientThatLeavesInMidBodyEndsTheRead) {
+  std::promise<Error> told;
+  TestServer server([&](const Request& request) {
+    request->readAll(1000, [&, request](const Result<std::string>& body) { told.set_value(body.error()); });
+  });
+  {
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
+  }
+  EXPECT_EQ(told.get_future().get().reason, "ClientGone");
+}
+
+TEST(ServerGone, AnAnswerBeforeTheBodyIsReadEndsTheReadAndTheConnection) {
+  std::promise<Error> told;
+  TestServer server([&](const Request& request) {
+    auto memory = std::make_shared<std::array<std::byte, 10>>();
+    const std::span<std::byte> part(*memory);
+    request->readInto(std::span(&part, 1), [&, memory](const Status& status) { told.set_value(status.error()); });
+    request->respond(errorResponse(504, "DeadlineExceeded", "too late"));
+  });
+  auto client = server.client();
+  ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
+  const auto response = client.receive();
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->status, 504);
+  EXPECT_EQ(response->header("Connection"), "close");
+  EXPECT_EQ(told.get_future().get().reason, "Answered");
+}
+
+TEST(ServerDrain, FinishesWhatIsUnderWayAndClosesTheRest) {
+  std::promise<void> arrived;
+  std::promise<void> drained;
+  Request kept;
+  TestServer server([&](const Request& request) {
+    if (request->head().path != "/slow") return answer(request);
+    kept = request;
+    arrived.set_value();
+  });
+  auto idle = server.client();
+  ASSERT_TRUE(idle.request({}).ok());
+  auto busy = server.client();
+  ASSERT_TRUE(busy.sendRaw("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+  arrived.get_future().wait();
+  server.onLoop([&] { server.server().drain(Seconds(20), [&] { drained.set_value(); }); });
+  EXPECT_TRUE(idle.closedByServer());
+  auto late = server.client();
+  EXPECT_EQ(late.request({}).error().reason, "Unreachable");
+  server.onLoop([&] { std::exchange(kept, nullptr)->respond(Response{}); });
+  const auto response = busy.receive();
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->header("Connection"), "close");
+  drained.get_future().wait();
+}
+
+TEST(ServerDrain, CutsOffAfterTheGrace) {
+  std::promise<void> arrived;
+  std::promise<void> drained;
+  std::promise<void> left;
+  TestServer server([&](const Request& request) {
+    request->onClientGone([&, request] { left.set_value(); });
+    arrived.set_value();
+  });
+  auto busy = server.client();
+  ASSERT_TRUE(busy.sendRaw("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+  arrived.get_future().wait();
+  server.onLoop([&] { server.server().drain(Millis(20), [&] { drained.set_value(); }); });
+  drained.get_future().wait();
+  left.get_future().wait();
+  EXPECT_TRUE(busy.closedByServer());
+}
+
+TEST(ServerListen, RefusesClearTextOffTheMachineUnlessTold) {
+  AsioLoop loop;
+  FunctionHandler handler(answer);
+  const auto open = Server::listenTcp(loop, "0.0.0.0", 0, {}, handler);
+  ASSERT_FALSE(open.ok());
+  EXPECT_EQ(open.error().reason, "NotLoopback");
+  EXPECT_EQ(Server::listenTcp(loop, "::", 0, {}, handler).error().reason, "NotLoopback");
+  EXPECT_EQ(Server::listenTcp(loop, "localhost", 0, {}, handler).error().reason, "BadAddress");
+  ServerOptions allowed;
+  allowed.allowNonLoopback = true;
+  EXPECT_TRUE(Server::listenTcp(loop, "0.0.0.0", 0, allowed, handler).ok());
+  const auto first = Server::listenTcp(loop, "127.0.0.1", 0, {}, handler);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(Server::listenTcp(loop, "127.0.0.1", (*first)->port(), {}, handler).error().reason, "AddressInUse");
+}
+
+TEST(ServerListen, UnixSocketIsPrivateAndReplacesAStaleOneOnly) {
+  const std::string path = testing::TempDir() + "coterie_http_" + std::to_string(::getpid()) + ".sock";
+  FunctionHandler handler(answer);
+  {
+    AsioLoop loop;
+    auto server = Server::listenUnix(loop, path, {}, handler);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    struct stat info {};
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0600U);
+    EXPECT_EQ(Server::listenUnix(loop, path, {}, handler).error().reason, "AddressInUse");
+    std::thread thread([&] { loop.run(); });
+    auto client = Client::unixSocket(path);
+    EXPECT_EQ(client.request({})->status, 200);
+    loop.stop();
+    thread.join();
+    server->reset();
+    EXPECT_NE(::stat(path.c_str(), &info), 0);
+  }
+  // A server that was killed leaves its file.
+  {
+    const UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(path.begin(), path.end(), address.sun_path);
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  AsioLoop loop;
+  EXPECT_TRUE(Server::listenUnix(loop, path, {}, handler).ok());
+  EXPECT_EQ(Server::listenUnix(loop, std::string(200, 'a'), {}, handler).error().reason, "BadAddress");
+}
+
+TEST(ServerListen, RequestsOutliveTheServer) {
+  std::promise<void> arrived;
+  Request kept;
+  auto server = std::make_unique<TestServer>([&](const Request& request) {
+    kept = request;
+    arrived.set_value();
+  });
+  auto client = server->client();
+  ASSERT_TRUE(client.sendRaw("GET /x HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+  arrived.get_future().wait();
+  server->onLoop([] {});
+  // The fixture destroys server, loop thread and all; the request is still safe to use.
+  std::optional<Status> done;
+  auto* raw = server.get();
+  raw->onLoop([&] { raw->destroyServer(); });
+  EXPECT_TRUE(kept->clientGone());
+  EXPECT_EQ(kept->head().path, "/x");
+  kept->respond(Response{}, [&](const Status& status) { done = status; });
+  EXPECT_FALSE(done->ok());
+  kept.reset();
+}
+
+}  // namespace
+}  // namespace coterie::http
