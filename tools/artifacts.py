@@ -65,17 +65,17 @@ WHEELS = [
         27.3,
         {
             "rapidocr/models/PP-OCRv6_rec_small.onnx": (
-                "models/text-recognition/model.onnx",
+                "models/documents/text-recognition/model.onnx",
                 "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
                 21234383,
             ),
             "rapidocr-3.10.0.dist-info/licenses/LICENSE": (
-                "models/text-recognition/LICENSE",
+                "models/documents/text-recognition/LICENSE",
                 "3e0af25fdd06aa9586ae97adb00ea927ebe5a3805ac77d2d3a81ce5f55693333",
                 11422,
             ),
             "rapidocr-3.10.0.dist-info/licenses/MODEL_LICENSES.md": (
-                "models/text-recognition/MODEL_LICENSES.md",
+                "models/documents/text-recognition/MODEL_LICENSES.md",
                 "c5fd0e8603d3df743355b546121e6fe0f4ef8ff455c5a85c1681fd3ae520e153",
                 8398,
             ),
@@ -88,18 +88,18 @@ WHEELS = [
         16.2,
         {
             "magika/models/standard_v3_3/model.onnx": (
-                "models/file-type/model.onnx",
+                "models/documents/file-type/model.onnx",
                 "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
                 3163737,
             ),
             "magika/models/standard_v3_3/config.min.json": (
-                "models/file-type/config.min.json",
+                "models/documents/file-type/config.min.json",
                 "ae24c742205358f6ff6dfd5facb6743fb69743dbba8373e73da58ff0cbd695db",
                 2141,
             ),
             # The wheel carries no licence text; its metadata states Apache-2.0.
             "magika-1.0.3.dist-info/METADATA": (
-                "models/file-type/METADATA",
+                "models/documents/file-type/METADATA",
                 "b54a3585962103cacdd8782eb5c72751dbdc202a300469b54782a4824e5b7143",
                 10647,
             ),
@@ -114,12 +114,12 @@ WHEELS = [
             # The 16 kHz export: same inputs and answers as silero_vad.onnx, but any value of `sr` is accepted,
             # so that a readiness probe with zeros runs (the two-rate file fails inside an If node).
             "silero_vad/data/silero_vad_16k_op15.onnx": (
-                "models/speech/model.onnx",
+                "models/audio/speech/model.onnx",
                 "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
                 1289603,
             ),
             "silero_vad-6.2.3.dist-info/licenses/LICENSE": (
-                "models/speech/LICENSE",
+                "models/audio/speech/LICENSE",
                 "2e63e9a38b6e8fc0c7bc37ce174caca1862870856c6daf5697cfb785e925520b",
                 1075,
             ),
@@ -132,17 +132,17 @@ WHEELS = [
         0.8,
         {
             "basic_pitch/saved_models/icassp_2022/nmp.onnx": (
-                "models/notes/model.onnx",
+                "models/audio/notes/model.onnx",
                 "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec",
                 230444,
             ),
             "basic_pitch-0.4.0.dist-info/LICENSE": (
-                "models/notes/LICENSE",
+                "models/audio/notes/LICENSE",
                 "929c910bae2152fa87199a5d0660e09263419b7eee6d4b301d05ee2aaf211c37",
                 11384,
             ),
             "basic_pitch-0.4.0.dist-info/NOTICE": (
-                "models/notes/NOTICE",
+                "models/audio/notes/NOTICE",
                 "b810e55c0e3b520fabb45fc2ccc74880187bf84e309971968541cc812dcde905",
                 1034,
             ),
@@ -150,8 +150,8 @@ WHEELS = [
     ),
 ]
 
-KEYS_MODEL = "models/text-recognition/model.onnx"
-KEYS_FILE = "models/text-recognition/keys.txt"
+KEYS_MODEL = "models/documents/text-recognition/model.onnx"
+KEYS_FILE = "models/documents/text-recognition/keys.txt"
 ORT_LINK = "ort/lib/libonnxruntime.so"
 ORT_FILE = "libonnxruntime.so.1.32.0"
 

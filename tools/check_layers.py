@@ -16,7 +16,7 @@ COMPONENTS = {"agent", "controller", "gateway", "worker", "serve", "cli", "admin
 
 # Exceptions inside one layer: an adapter that builds on another one.
 WITHIN = {
-    "sqlite": {"text"}, "process": {"channel", "linux"}, "worker": {"channel", "onnx", "process"},
+    "sqlite": {"text", "memory"}, "process": {"channel", "linux"}, "worker": {"channel", "onnx", "process"},
     "serve": COMPONENTS, "cli": {"admin"}, "oip": set(), "gateway": {"dispatch"},
 }
 THIRD_PARTY = re.compile(r'#\s*include\s*[<"](boost|rapidjson|nlohmann|hwloc|sqlite3|yaml-cpp|CLI|fmt|openssl|onnxruntime|seccomp|prometheus)')

@@ -18,13 +18,13 @@ def rows(tensor):
 
 
 def text(outputs):
-    alphabet = (CACHE / "models/text-recognition/keys.txt").read_text(encoding="utf-8").split("\n") + [" "]
+    alphabet = (CACHE / "models/documents/text-recognition/keys.txt").read_text(encoding="utf-8").split("\n") + [" "]
     best = [max(range(len(row)), key=row.__getitem__) for row in rows(outputs["fetch_name_0"])]
     return "".join(alphabet[key - 1] for at, key in enumerate(best) if key and (at == 0 or key != best[at - 1]))
 
 
 def file_type(outputs):
-    labels = json.loads((CACHE / "models/file-type/config.min.json").read_text())["target_labels_space"]
+    labels = json.loads((CACHE / "models/documents/file-type/config.min.json").read_text())["target_labels_space"]
     scores = outputs["target_label"]["data"]
     return labels[max(range(len(scores)), key=scores.__getitem__)]
 

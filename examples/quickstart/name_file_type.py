@@ -18,7 +18,7 @@ def tensor(path):
 
 def main():
     args = arguments(__doc__, "any file", "FILE")
-    labels = json.loads(model_file("file-type", "config.min.json").read_text())["target_labels_space"]
+    labels = json.loads(model_file("documents", "file-type", "config.min.json").read_text())["target_labels_space"]
     (scores,) = Service(args, "file-type").infer({"bytes": tensor(args.file)}, ["target_label"])
     for label in np.argsort(-scores[0])[:3]:
         print(f"{labels[label]:<12} {scores[0, label]:.3f}")

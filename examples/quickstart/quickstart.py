@@ -53,8 +53,8 @@ class Service:
         return [reply.as_numpy(name) for name in outputs]
 
 
-def model_file(service, name):
-    path = CACHE / "models" / service / name
+def model_file(tenant, service, name):
+    path = CACHE / "models" / tenant / service / name
     if not path.exists():
         sys.exit(f"error: {path} is missing\n  what to do: ./dev setup")
     return path

@@ -17,7 +17,7 @@ def tensor(path):
 
 def decode(classes):
     """CTC: the best class per column, repeats merged, class 0 (blank) dropped; the last class is the space."""
-    alphabet = model_file("text-recognition", "keys.txt").read_text(encoding="utf-8").split("\n") + [" "]
+    alphabet = model_file("documents", "text-recognition", "keys.txt").read_text(encoding="utf-8").split("\n") + [" "]
     best = classes.argmax(axis=1)
     kept = [column for column, key in enumerate(best) if key and (column == 0 or key != best[column - 1])]
     text = "".join(alphabet[best[column] - 1] for column in kept)
