@@ -35,6 +35,7 @@ struct ContainerState {
   CpuSet loans;       // CPU set of its loan lanes
   int awakeLoanLanes{0};
   Bytes resident;     // H6: memory nodes are never narrowed below it
+  std::int64_t cpuWeight{0};  // read back; 0: the actuator has no weights, so no SetWeight is planned
 };
 
 struct GroupState {
@@ -69,7 +70,7 @@ struct Snapshot {
   const Machine* machine{nullptr};
   CpuSet reserved;                  // never in a set
   std::vector<GroupState> groups;
-  CpuSet pool;                      // read back: the shared pool's CPUs now
+  CpuSet pool;                      // the shared pool's CPUs now: the last plan's, or after an interrupted plan replay.h's poolReadBack(); empty if unknown
   MoveBucket bucket;
   Instant now{};
 };
@@ -81,6 +82,7 @@ struct Config {
   Millis loanParkDelay{100};                // demand below entitlement for this long parks loan lanes
   Seconds optionalMoveInterval{30};         // per group
   std::int64_t optionalMoveGain{3};         // J must fall by this much per moved CPU
+  bool memoryNodes{true};                   // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
 };
 
 enum class ReasonCode : std::uint8_t {
@@ -129,11 +131,13 @@ struct GroupTarget {
   MilliCpu entitlement;
   bool inPool{false};
   bool pending{false};          // a floor that no longer fits (H-rules hold without it); it keeps no CPU
-  std::int64_t cpuWeight{100};  // for cpu.weight / cpu.shares, proportional to entitlement
+  std::int64_t cpuWeight{100};  // for cpu.weight / cpu.shares, proportional to entitlement; a SetWeight step divides it among the containers
+  bool moved{false};            // CPUs were moved for a better fit: once applied, `now` is the group's lastOptionalMove
   std::vector<ContainerTarget> containers;
 };
 
-// One write to one container's leaf. Steps run in order; `waitsFor` lists the steps (indices) that must have succeeded before this one, so that a stuck write
+// One write to one container's leaf. SetLoans: as many loan lanes are awake as it has CPUs; an empty set parks them all and leaves the kernel's set alone (an empty
+// set is never written). SwapHome: a container steps aside and may share a CPU for this one step. Steps run in order; `waitsFor` lists the steps (indices) that must have succeeded before this one, so that a stuck write
 // blocks only its takers.
 enum class StepKind : std::uint8_t { WidenAncestors, NarrowHome, WidenHome, SwapHome, SetLoans, SetMemoryNodes, SetWeight, NarrowAncestors };
 struct Step {

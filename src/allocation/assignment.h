@@ -1,0 +1,41 @@
+// Container resource assignment: which of its group's CPUs each container gets, and from which memory nodes it allocates.
+//
+// Sizes are equal up to one CPU; who holds the larger share keeps it. A container keeps what it holds, gives up its most distant CPUs first, and is filled with the
+// nearest unassigned ones; one that holds nothing gets the run of CPUs that spans least. With fewer CPUs than containers each gets one CPU, shared evenly.
+// Memory nodes are derived from the whole set: for each CPU the nearest nodes with memory; they are widened by the next nearest until they hold what is resident.
+// O(k * n log n) for k containers and n CPUs. Pure. Thread-compatible.
+// Source: Liu & Guitart, IEEE CLOUD 2025 (container resource assignment).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "allocation/layout.h"
+#include "base/cpu_set.h"
+#include "base/units.h"
+
+namespace coterie::allocation {
+
+using Positions = std::vector<int>;  // ascending
+
+// cpus: the group's, at least one; held[c]: what container c holds of them (any subset). Every result is non-empty; together they are `cpus`.
+[[nodiscard]] std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held);
+
+// Distances between CPUs and memory, looked up once per decision.
+class MemoryMap {
+ public:
+  explicit MemoryMap(const Machine& machine);
+  // Nodes nearest to the whole set; empty if the machine names no memory node.
+  [[nodiscard]] CpuSet nearest(const CpuSet& cpus) const;
+  // The same, widened until the nodes hold `resident` or there are no more.
+  [[nodiscard]] CpuSet nodesFor(const CpuSet& cpus, Bytes resident) const;
+
+ private:
+  [[nodiscard]] int distance(std::size_t from, std::size_t to) const;
+  const Machine* machine_;
+  std::vector<CpuSet> nearestTo_;  // per memory node: the nodes with memory nearest to its CPUs
+  CpuSet orphans_;                 // online CPUs without a local memory node
+  CpuSet all_;
+};
+
+}  // namespace coterie::allocation

@@ -1,0 +1,106 @@
+#include "allocation/decide.h"
+
+#include <algorithm>
+
+#include "allocation/assignment.h"
+#include "allocation/plan_steps.h"
+#include "allocation/policy.h"
+#include "allocation/sizing.h"
+
+namespace coterie::allocation {
+
+std::string_view reasonName(ReasonCode code) {
+  switch (code) {
+    case ReasonCode::EntitledByWeight: return "EntitledByWeight";
+    case ReasonCode::RaisedToFloor: return "RaisedToFloor";
+    case ReasonCode::CappedAtCeiling: return "CappedAtCeiling";
+    case ReasonCode::PoolMember: return "PoolMember";
+    case ReasonCode::LeftoverKept: return "LeftoverKept";
+    case ReasonCode::LeftoverGranted: return "LeftoverGranted";
+    case ReasonCode::LeftoverRefused: return "LeftoverRefused";
+    case ReasonCode::PlacedTogether: return "PlacedTogether";
+    case ReasonCode::SpansDomains: return "SpansDomains";
+    case ReasonCode::KeptInPlace: return "KeptInPlace";
+    case ReasonCode::MovedForBetterFit: return "MovedForBetterFit";
+    case ReasonCode::MoveDeferred: return "MoveDeferred";
+    case ReasonCode::MovedOffline: return "MovedOffline";
+    case ReasonCode::PendingInsufficientCpu: return "PendingInsufficientCpu";
+    case ReasonCode::LoanWoken: return "LoanWoken";
+    case ReasonCode::LoanParked: return "LoanParked";
+    case ReasonCode::LoanRefusedIsolation: return "LoanRefusedIsolation";
+    case ReasonCode::LendingOff: return "LendingOff";
+    case ReasonCode::SharesFloat: return "SharesFloat";
+  }
+  return "Unknown";
+}
+
+std::vector<GroupTarget> emptyTargets(const Problem& problem) {
+  std::vector<GroupTarget> targets;
+  targets.reserve(problem.groups.size());
+  for (const GroupState* group : problem.groups) {
+    GroupTarget target;
+    target.id = group->id;
+    for (const ContainerState& container : group->containers) {
+      target.containers.push_back({});
+      target.containers.back().id = container.id;
+    }
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+void placeOnAll(GroupTarget& target, const CpuSet& cpus) {
+  for (ContainerTarget& container : target.containers) container.home = cpus;
+}
+
+void finish(const Problem& problem, Plan& plan) {
+  const MemoryMap memory(*problem.snapshot.machine);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    for (std::size_t c = 0; c < plan.groups[g].containers.size(); ++c) {
+      ContainerTarget& target = plan.groups[g].containers[c];
+      if (target.home.empty()) {
+        target.ownLanes = 0;
+      } else {
+        target.memoryNodes = memory.nodesFor(target.home, problem.groups[g]->containers[c].resident);
+      }
+    }
+  }
+  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, problem.config);
+}
+
+Plan decide(const Snapshot& snapshot, const Config& config) {
+  Problem problem{snapshot, config, makeLayout(*snapshot.machine, snapshot.reserved), {}};
+  problem.groups.reserve(snapshot.groups.size());
+  for (const GroupState& group : snapshot.groups) problem.groups.push_back(&group);
+  std::sort(problem.groups.begin(), problem.groups.end(), [](const GroupState* a, const GroupState* b) { return a->id < b->id; });
+
+  if (problem.layout.size() == 0) {  // nothing to give: everybody waits, nobody is touched
+    Plan plan;
+    plan.bucket = snapshot.bucket;
+    plan.groups = emptyTargets(problem);
+    for (GroupTarget& target : plan.groups) {
+      target.pending = true;
+      plan.reasons.push_back({target.id, ReasonCode::PendingInsufficientCpu, 1000, 0, {}});
+    }
+    finish(problem, plan);
+    return plan;
+  }
+  switch (config.policy) {
+    case PolicyName::NoneSingle:
+    case PolicyName::NoneMulti: return planNone(problem);
+    case PolicyName::CpuManagerSingle:
+    case PolicyName::CpuManagerMulti: return planCpuManager(problem);
+    case PolicyName::Drc: break;
+  }
+  return planDrc(problem);
+}
+
+MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {
+  FloorCount count;
+  for (const GroupState& group : snapshot.groups) count.add(group);
+  count.add(newcomer);
+  const std::int64_t capacity = usableCpus(*snapshot.machine, snapshot.reserved).count();
+  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - capacity) * 1000);
+}
+
+}  // namespace coterie::allocation

@@ -1,0 +1,219 @@
+#include "allocation/improve.h"
+
+#include <algorithm>
+
+#include "allocation/objective.h"
+
+namespace coterie::allocation {
+
+namespace {
+constexpr std::int64_t kQuarters = 4;
+constexpr std::int64_t kMilliPerCpu = 1000;
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+class Improver {
+ public:
+  Improver(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket, const Config& config)
+      : board_(board), layout_(board.layout()), holders_(holders), movables_(movables), config_(config), costs_(movables.size()) {
+    outcome_.moved.assign(movables.size(), 0);
+    outcome_.gain.assign(movables.size(), 0);
+    outcome_.deferredByTime.assign(movables.size(), false);
+    outcome_.deferredByBucket.assign(movables.size(), false);
+    outcome_.bucketLeft = bucket;
+    for (int c = 0; c < board.claimants(); ++c) costs_[at(c)] = costOf(c);
+    boardCost_ = boardCost(board);
+  }
+
+  MoveOutcome run() {
+    bool again = true;
+    while (again) {
+      again = false;
+      for (int c = 0; c < board_.claimants(); ++c) {
+        if (isPool(c) || board_.owned(c).empty()) continue;
+        while (tryGather(c) || tryUnshare(c)) again = true;
+      }
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  // A change under trial: who had what before.
+  using Before = std::vector<std::pair<int, std::vector<int>>>;
+
+  [[nodiscard]] bool isPool(int claimant) const { return !board_.tenantOf(claimant).valid(); }
+
+  [[nodiscard]] std::int64_t costOf(int claimant) const {
+    const std::vector<int>& cpus = board_.owned(claimant);
+    if (spanOf(layout_, cpus) == 0) return 0;
+    std::vector<Positions> held = movables_[at(claimant)].containers;
+    for (Positions& one : held) std::erase_if(one, [&](int position) { return board_.owner(position) != claimant; });
+    if (held.empty()) return groupCost(layout_, cpus, {cpus});
+    return groupCost(layout_, cpus, assignContainers(layout_, cpus, held));
+  }
+
+  [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {
+    return std::count_if(cpus.begin(), cpus.end(), [&](int position) { return holders_[at(position)] == claimant; });
+  }
+
+  void restore(const Before& before) {
+    for (const auto& [claimant, cpus] : before) {
+      const std::vector<int> now = board_.owned(claimant);
+      for (const int position : now) board_.release(position);
+    }
+    for (const auto& [claimant, cpus] : before) {
+      for (const int position : cpus) board_.give(position, claimant);
+    }
+  }
+
+  // Judges the board as it stands now against `before`; undoes what is not worth it or must wait.
+  bool judge(const Before& before) {
+    std::int64_t gain = boardCost_;
+    const std::int64_t cost = boardCost(board_);
+    gain -= cost;
+    std::int64_t moved = 0;
+    std::vector<std::int64_t> costs;
+    for (const auto& [claimant, cpus] : before) {
+      costs.push_back(costOf(claimant));
+      gain += costs_[at(claimant)] - costs.back();
+      moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
+    }
+    const bool worthwhile = gain > 0 && gain >= config_.optionalMoveGain * kQuarters * moved;
+    if (!worthwhile || !affordable(before, moved)) return restore(before), false;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      costs_[at(before[i].first)] = costs[i];
+      outcome_.moved[at(before[i].first)] += std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
+    }
+    outcome_.gain[at(before.front().first)] += gain;
+    outcome_.bucketLeft -= moved * kMilliPerCpu;
+    boardCost_ = cost;
+    return true;
+  }
+
+  bool affordable(const Before& before, std::int64_t moved) {
+    if (moved <= 0) return true;
+    bool may = true;
+    for (const auto& [claimant, cpus] : before) {
+      const bool loses = keptBy(claimant, cpus) > keptBy(claimant, board_.owned(claimant));
+      if (loses && !movables_[at(claimant)].mayMove) outcome_.deferredByTime[at(claimant)] = true, may = false;
+    }
+    if (may && moved * kMilliPerCpu > outcome_.bucketLeft) outcome_.deferredByBucket[at(before.front().first)] = true, may = false;
+    return may;
+  }
+
+  bool tryGather(int claimant) {
+    if (costs_[at(claimant)] == 0) return false;
+    for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
+      const Layout::Branch& branch = layout_.branches[b];
+      if (branch.level == DomainLevel::Machine) continue;
+      if (branch.level == DomainLevel::Core) break;
+      if (branch.size() >= static_cast<int>(board_.owned(claimant).size()) && gatherIn(static_cast<int>(b), claimant)) return true;
+    }
+    return false;
+  }
+
+  bool gatherIn(int b, int claimant) {
+    const Layout::Branch& branch = layout_.branches[at(b)];
+    const std::vector<int> own = board_.owned(claimant);
+    std::vector<int> outside;
+    for (const int position : own) {
+      if (position < branch.begin || position >= branch.end) outside.push_back(position);
+    }
+    if (outside.empty()) return false;
+    // Even if everything it costs were saved, would it pay?
+    if (costs_[at(claimant)] + boardCost_ < config_.optionalMoveGain * kQuarters * keptBy(claimant, outside)) return false;
+    std::array<int, kMaxKinds> wanted{};
+    for (const int position : outside) ++wanted[at(layout_.kinds[at(position)])];
+    bool room = true;
+    for (int kind = 0; kind < kMaxKinds; ++kind) room = room && board_.freeIn(b, kind) >= wanted[at(kind)];
+    if (!room) return outside.size() < own.size() && exchange(branch, claimant, own, outside);
+    for (const int position : outside) board_.release(position);
+    for (int kind = 0; kind < kMaxKinds; ++kind) board_.growWithin(b, claimant, kind, wanted[at(kind)], chunkOf(claimant, own.size()));
+    return judge({{claimant, own}});
+  }
+
+  [[nodiscard]] int chunkOf(int claimant, std::size_t cpus) const {
+    return std::max(1, static_cast<int>(cpus / std::max<std::size_t>(1, movables_[at(claimant)].containers.size())));
+  }
+
+  // Swaps the outside CPUs for ones of strangers in the domain: groups that hold no more than half of theirs there.
+  bool exchange(const Layout::Branch& branch, int claimant, const std::vector<int>& own, const std::vector<int>& outside) {
+    std::vector<bool> used(at(branch.size()), false);
+    std::vector<std::pair<int, int>> swaps;
+    Before before{{claimant, own}};
+    for (const int leaving : outside) {
+      int chosen = -1;
+      for (int position = branch.begin; position < branch.end && chosen < 0; ++position) {
+        const int owner = board_.owner(position);
+        if (used[at(position - branch.begin)] || layout_.kinds[at(position)] != layout_.kinds[at(leaving)]) continue;
+        if (owner == kFree || (owner != claimant && isStranger(branch, owner))) chosen = position;
+      }
+      if (chosen < 0) return false;
+      used[at(chosen - branch.begin)] = true;
+      swaps.emplace_back(leaving, chosen);
+      const int owner = board_.owner(chosen);
+      if (owner != kFree && std::none_of(before.begin(), before.end(), [&](const auto& one) { return one.first == owner; })) before.emplace_back(owner, board_.owned(owner));
+    }
+    for (const auto& [leaving, entering] : swaps) {
+      const int owner = board_.owner(entering);
+      board_.give(entering, claimant);
+      if (owner == kFree) {
+        board_.release(leaving);
+      } else {
+        board_.give(leaving, owner);
+      }
+    }
+    // Nobody may be moved altogether: it would have nowhere to stand in between.
+    for (const auto& [changed, cpus] : before) {
+      const auto& now = board_.owned(changed);
+      if (std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); })) return restore(before), false;
+    }
+    return judge(before);
+  }
+
+  [[nodiscard]] bool isStranger(const Layout::Branch& branch, int owner) const {
+    if (isPool(owner)) return false;
+    const auto& cpus = board_.owned(owner);
+    const auto inside = std::count_if(cpus.begin(), cpus.end(), [&](int position) { return position >= branch.begin && position < branch.end; });
+    return cpus.size() > 1 && inside * 2 <= static_cast<std::ptrdiff_t>(cpus.size());
+  }
+
+  bool tryUnshare(int claimant) {
+    const std::vector<int> own = board_.owned(claimant);
+    for (const int position : own) {
+      const auto& path = layout_.paths[at(position)];
+      const Layout::Branch& core = layout_.branches[at(path[kLevels - 1])];
+      bool shared = false;
+      for (int other = core.begin; other < core.end; ++other) {
+        const int owner = board_.owner(other);
+        shared = shared || (owner != kFree && owner != claimant && board_.tenantOf(owner) != board_.tenantOf(claimant));
+      }
+      if (!shared) continue;
+      for (const DomainLevel level : {DomainLevel::Cache, DomainLevel::Node}) {
+        const int kind = layout_.kinds[at(position)];
+        const int branch = path[at(static_cast<int>(level))];
+        if (board_.freeIn(branch, kind) == 0) continue;
+        board_.release(position);
+        board_.growWithin(branch, claimant, kind, 1, 1);
+        if (board_.owner(position) == claimant) continue;
+        if (judge({{claimant, own}})) return true;
+      }
+    }
+    return false;
+  }
+
+  Board& board_;
+  const Layout& layout_;
+  const std::vector<int>& holders_;
+  const std::vector<Movable>& movables_;
+  const Config& config_;
+  std::vector<std::int64_t> costs_;  // quarters, per claimant
+  std::int64_t boardCost_{0};
+  MoveOutcome outcome_;
+};
+}  // namespace
+
+MoveOutcome improve(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket, const Config& config) {
+  return Improver(board, holders, movables, bucket, config).run();
+}
+
+}  // namespace coterie::allocation

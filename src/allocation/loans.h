@@ -1,0 +1,28 @@
+// Loans: CPUs of others that a group with a queue may use, in the kernel's idle class, while their owners sleep.
+//
+// A group whose demand exceeds its entitlement and whose queue exceeds its own lanes wakes min(ceil((d-e)/1000), its loan lanes) of them. Lanes are handed out one at
+// a time, to the borrower that has least per weight; each goes to the CPU that the borrower already has on loan, else the least used (loans given, then its owner's
+// demand per entitlement), else the nearest, else the lowest id. Owners with lend = never are left out. A group that no longer needs its loans keeps them until its
+// demand has been at or below its entitlement for `loanParkDelay`. Loans never move a home. O(lanes * n).
+// Pure. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "allocation/decide.h"
+#include "allocation/layout.h"
+
+namespace coterie::allocation {
+
+// What loans need to know of one group: `group` and its targets (homes are set; loans are filled in).
+struct LoanParty {
+  const GroupState* group{nullptr};
+  GroupTarget* target{nullptr};
+};
+// Fills loans and awakeLoanLanes of the targets, appends reasons, and brings `again` forward where loans wait to be parked. `pool` is the new pool.
+void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool, const Snapshot& snapshot, const Config& config,
+               std::vector<Reason>& reasons, std::optional<Instant>& again);
+
+}  // namespace coterie::allocation

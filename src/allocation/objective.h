@@ -1,0 +1,21 @@
+// J, the cost of a placement, in quarters: what group selection, optional moves and the quality bench compare.
+//
+// J = sum over containers cpus*span + 1/4 sum over groups cpus*span(H) + 4*(core shared by a tenant pair) + 1*(last-level cache shared by a pair)
+//     + caches left partly free. Span: within one cache 0, node 1, socket 4, machine 16. The pool counts as one container and as a tenant of its own.
+// O(n + sum of containers). Pure, integers. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "allocation/assignment.h"
+#include "allocation/selection.h"
+
+namespace coterie::allocation {
+
+// Of one group: its containers' terms and its own.
+[[nodiscard]] std::int64_t groupCost(const Layout& layout, const Positions& cpus, const std::vector<Positions>& containers);
+// Of the board: shared cores, shared caches, caches partly free.
+[[nodiscard]] std::int64_t boardCost(const Board& board);
+
+}  // namespace coterie::allocation

@@ -1,0 +1,288 @@
+// drc: Coterie's own policy. Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> loans -> steps.
+// See sizing.h, selection.h, improve.h, assignment.h, loans.h, plan_steps.h.
+#include <algorithm>
+
+#include "allocation/assignment.h"
+#include "allocation/improve.h"
+#include "allocation/loans.h"
+#include "allocation/policy.h"
+#include "allocation/selection.h"
+#include "allocation/sizing.h"
+
+namespace coterie::allocation {
+
+namespace {
+constexpr std::int64_t kCpu = 1000;
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// The bucket, refilled to now. Only the time that became tokens is used up, so that frequent decisions lose nothing.
+MoveBucket refill(const MoveBucket& bucket, Instant now, int cpus) {
+  const std::int64_t depth = std::max<std::int64_t>(2, cpus / 8) * kCpu;
+  const std::int64_t perMinute = Nanos(Seconds(60)).count();
+  const std::int64_t elapsed = std::clamp<std::int64_t>((now - bucket.updated).count(), 0, perMinute);
+  const std::int64_t tokens = depth * (elapsed / 1000) / (perMinute / 1000);
+  if (bucket.level.value + tokens >= depth) return {MilliCpu(depth), now};
+  return {bucket.level + MilliCpu(tokens), bucket.updated + Nanos(tokens * perMinute / depth)};
+}
+
+class Drc {
+ public:
+  explicit Drc(const Problem& problem) : problem_(problem), layout_(problem.layout), groups_(problem.groups) {}
+
+  Plan run() {
+    plan_.groups = emptyTargets(problem_);
+    pending_ = choosePending(groups_, layout_.size());
+    entitled_ = entitlements(groups_, pending_, layout_.capacity);
+    inPool_ = choosePool(groups_, pending_, entitled_, layout_.size());
+    makeClaimants();
+    findHolders();
+    countWhole(claimants_, layout_, problem_.config.keepLeftover.value);
+    sayEntitlements();
+    select();
+    assign();
+    lend();
+    finish(problem_, plan_);
+    std::stable_sort(plan_.reasons.begin(), plan_.reasons.end(), [](const Reason& a, const Reason& b) { return a.group < b.group; });
+    return std::move(plan_);
+  }
+
+ private:
+  void say(std::size_t group, ReasonCode code, std::int64_t a, std::int64_t b = 0) { plan_.reasons.push_back({groups_[group]->id, code, a, b, {}}); }
+
+  void makeClaimants() {
+    Claimant pool;
+    std::int64_t poolFloor = 0;
+    bool anyPool = false;
+    claimantOf_.assign(groups_.size(), kFree);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (pending_[g]) continue;
+      if (inPool_[g]) {
+        anyPool = true;
+        pool.entitlement += entitled_[g];
+        poolFloor += std::max<std::int64_t>(0, groups_[g]->floor.value);
+        continue;
+      }
+      Claimant claimant;
+      claimant.group = static_cast<int>(g);
+      claimant.tenant = groups_[g]->tenant;
+      claimant.entitlement = entitled_[g];
+      claimant.need = std::max<std::int64_t>(1, cpusForFloor(groups_[g]->floor));
+      claimantOf_[g] = static_cast<int>(claimants_.size());
+      claimants_.push_back(claimant);
+    }
+    if (!anyPool) return;
+    pool.need = std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor)));
+    poolClaimant_ = static_cast<int>(claimants_.size());
+    claimants_.push_back(pool);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (inPool_[g]) claimantOf_[g] = poolClaimant_;
+    }
+  }
+
+  // Who holds each CPU now, as far as it may keep it: the pool what is the pool's, a group what it alone owns, of several the first.
+  void findHolders() {
+    holders_.assign(layout_.ids.size(), kFree);
+    if (poolClaimant_ != kFree) {
+      for (const int position : layout_.toPositions(problem_.snapshot.pool)) holders_[at(position)] = poolClaimant_;
+    }
+    for (const bool pool : {false, true}) {
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        if (pending_[g] || inPool_[g] != pool) continue;
+        for (const ContainerState& container : groups_[g]->containers) {
+          for (const int id : container.home) {
+            const int position = layout_.positionOf(id);
+            if (position >= 0 && holders_[at(position)] == kFree) holders_[at(position)] = claimantOf_[g];
+          }
+        }
+      }
+    }
+    for (std::size_t position = 0; position < holders_.size(); ++position) {
+      if (holders_[position] != kFree) ++claimants_[at(holders_[position])].held[at(layout_.kinds[position])];
+    }
+  }
+
+  void sayEntitlements() {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const GroupState& group = *groups_[g];
+      plan_.groups[g].entitlement = MilliCpu(entitled_[g]);
+      plan_.groups[g].pending = pending_[g];
+      plan_.groups[g].inPool = inPool_[g];
+      if (pending_[g]) {
+        say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group.floor) * kCpu), freeFor(g));
+        continue;
+      }
+      say(g, ReasonCode::EntitledByWeight, entitled_[g], entitled_[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
+      if (group.floor.value > 0 && entitled_[g] <= cpusForFloor(group.floor) * kCpu && entitled_[g] >= group.floor.value) say(g, ReasonCode::RaisedToFloor, group.floor.value);
+      if (entitled_[g] >= group.ceiling.value) say(g, ReasonCode::CappedAtCeiling, group.ceiling.value);
+      if (inPool_[g]) say(g, ReasonCode::PoolMember, entitled_[g]);
+    }
+  }
+
+  [[nodiscard]] std::int64_t freeFor(std::size_t without) const {
+    FloorCount count;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (g != without && !pending_[g]) count.add(*groups_[g]);
+    }
+    return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
+  }
+
+  [[nodiscard]] int chunkOf(const Claimant& claimant) const {
+    if (claimant.group < 0) return std::max(1, claimant.total());
+    return std::max(1, claimant.total() / static_cast<int>(groups_[at(claimant.group)]->containers.size()));
+  }
+
+  void select() {
+    std::vector<TenantId> tenants;
+    for (const Claimant& claimant : claimants_) tenants.push_back(claimant.group < 0 ? TenantId{} : claimant.tenant);
+    board_.emplace(layout_, tenants);
+    for (int position = 0; position < layout_.size(); ++position) {
+      if (holders_[at(position)] != kFree) board_->give(position, holders_[at(position)]);
+    }
+    for (int kind = 0; kind < layout_.kindCount; ++kind) {
+      for (std::size_t c = 0; c < claimants_.size(); ++c) board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
+    }
+    // Growers before newcomers, the largest first.
+    struct Turn {
+      bool newcomer;
+      int missing;
+      int claimant;
+    };
+    std::vector<Turn> turns;
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      const int owned = static_cast<int>(board_->owned(static_cast<int>(c)).size());
+      turns.push_back({owned == 0, claimants_[c].total() - owned, static_cast<int>(c)});
+    }
+    std::sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {
+      if (a.newcomer != b.newcomer) return b.newcomer;
+      return a.missing != b.missing ? a.missing > b.missing : a.claimant < b.claimant;
+    });
+    for (const Turn& turn : turns) {
+      const Claimant& claimant = claimants_[at(turn.claimant)];
+      for (int kind = 0; kind < layout_.kindCount; ++kind) {
+        int owned = 0;
+        for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
+        board_->grow(turn.claimant, kind, claimant.cpus[at(kind)] - owned, chunkOf(claimant));
+      }
+    }
+    moveForFit();
+  }
+
+  void moveForFit() {
+    const Snapshot& snapshot = problem_.snapshot;
+    plan_.bucket = refill(snapshot.bucket, snapshot.now, layout_.size());
+    std::vector<Movable> movables(claimants_.size());
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (claimants_[c].group < 0) continue;
+      const GroupState& group = *groups_[at(claimants_[c].group)];
+      movables[c].mayMove = !group.lastOptionalMove || *group.lastOptionalMove + problem_.config.optionalMoveInterval <= snapshot.now;
+      for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
+    }
+    const MoveOutcome outcome = improve(*board_, holders_, movables, plan_.bucket.level.value, problem_.config);
+    plan_.bucket.level = MilliCpu(outcome.bucketLeft);
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (claimants_[c].group < 0) continue;
+      const std::size_t g = at(claimants_[c].group);
+      if (outcome.moved[c] > 0) {
+        plan_.groups[g].moved = true;
+        say(g, ReasonCode::MovedForBetterFit, outcome.moved[c], outcome.gain[c] / 4);
+      }
+      if (outcome.deferredByTime[c] && groups_[g]->lastOptionalMove) defer(g, *groups_[g]->lastOptionalMove + problem_.config.optionalMoveInterval);
+      if (outcome.deferredByBucket[c]) defer(g, snapshot.now + Nanos(Seconds(60)) / std::max(2, layout_.size() / 8));
+    }
+  }
+
+  void defer(std::size_t g, Instant until) {
+    say(g, ReasonCode::MoveDeferred, (until - problem_.snapshot.now).count());
+    if (!plan_.decideAgainAt || until < *plan_.decideAgainAt) plan_.decideAgainAt = until;
+  }
+
+  void assign() {
+    if (poolClaimant_ != kFree) plan_.pool = layout_.toSet(board_->owned(poolClaimant_));
+    const std::int64_t poolEntitlement = poolClaimant_ == kFree ? 1 : std::max<std::int64_t>(1, claimants_[at(poolClaimant_)].entitlement);
+    const std::int64_t poolGroups = std::count(inPool_.begin(), inPool_.end(), true);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      GroupTarget& target = plan_.groups[g];
+      if (pending_[g]) continue;
+      sayLost(g);
+      if (inPool_[g]) {
+        placeOnAll(target, plan_.pool);
+        target.cpuWeight = std::clamp<std::int64_t>(100 * poolGroups * entitled_[g] / poolEntitlement, 1, 10000);
+        continue;
+      }
+      const std::vector<int>& cpus = board_->owned(claimantOf_[g]);
+      std::vector<Positions> held;
+      for (const ContainerState& container : groups_[g]->containers) {
+        held.push_back(layout_.toPositions(container.home));
+        std::erase_if(held.back(), [&](int position) { return board_->owner(position) != claimantOf_[g]; });
+      }
+      const std::vector<Positions> homes = assignContainers(layout_, cpus, held);
+      for (std::size_t c = 0; c < homes.size(); ++c) {
+        target.containers[c].home = layout_.toSet(homes[c]);
+        target.containers[c].ownLanes = static_cast<int>(homes[c].size());
+      }
+      target.cpuWeight = 100 * static_cast<std::int64_t>(homes.size());
+      sayPlace(g, cpus);
+    }
+  }
+
+  void sayLost(std::size_t g) {
+    for (const ContainerState& container : groups_[g]->containers) {
+      for (const int id : container.home) {
+        if (!layout_.usable.contains(id)) say(g, ReasonCode::MovedOffline, id);
+      }
+    }
+  }
+
+  void sayPlace(std::size_t g, const std::vector<int>& cpus) {
+    const Claimant& claimant = claimants_[at(claimantOf_[g])];
+    const auto kept = std::count_if(cpus.begin(), cpus.end(), [&](int position) { return holders_[at(position)] == claimantOf_[g]; });
+    for (int kind = 0; kind < layout_.kindCount; ++kind) {
+      if (claimant.granted[at(kind)] == 0) continue;
+      int last = -1;
+      for (const int position : cpus) last = layout_.kinds[at(position)] == kind ? std::max(last, layout_.ids[at(position)]) : last;
+      say(g, claimant.held[at(kind)] >= claimant.cpus[at(kind)] ? ReasonCode::LeftoverKept : ReasonCode::LeftoverGranted, last);
+    }
+    if (claimant.refusedRemainder > 0 && claimant.granted == std::array<int, kMaxKinds>{}) say(g, ReasonCode::LeftoverRefused, claimant.refusedRemainder, claimant.winnersRemainder);
+    if (kept > 0) say(g, ReasonCode::KeptInPlace, kept);
+    const DomainLevel level = commonLevel(layout_, cpus);
+    const Layout::Branch& home = layout_.branches[at(layout_.paths[at(cpus.front())][at(static_cast<int>(level))])];
+    int nodes = 0;
+    int lastNode = -1;
+    for (const int position : cpus) {
+      const int node = layout_.paths[at(position)][at(static_cast<int>(DomainLevel::Node))];
+      nodes += node != lastNode ? 1 : 0;
+      lastNode = node;
+    }
+    if (nodes > 1) {
+      say(g, ReasonCode::SpansDomains, nodes);
+    } else {
+      say(g, ReasonCode::PlacedTogether, static_cast<std::int64_t>(level), home.id);
+    }
+  }
+
+  void lend() {
+    std::vector<LoanParty> parties;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (!pending_[g]) parties.push_back({groups_[g], &plan_.groups[g]});
+    }
+    planLoans(layout_, parties, plan_.pool, problem_.snapshot, problem_.config, plan_.reasons, plan_.decideAgainAt);
+  }
+
+  const Problem& problem_;
+  const Layout& layout_;
+  const std::vector<const GroupState*>& groups_;
+  Plan plan_;
+  std::vector<bool> pending_;
+  std::vector<bool> inPool_;
+  std::vector<std::int64_t> entitled_;
+  std::vector<Claimant> claimants_;
+  std::vector<int> claimantOf_;  // per group; kFree for pending ones
+  int poolClaimant_{kFree};
+  std::vector<int> holders_;     // per position: the claimant that holds it now
+  std::optional<Board> board_;
+};
+}  // namespace
+
+Plan planDrc(const Problem& problem) { return Drc(problem).run(); }
+
+}  // namespace coterie::allocation

@@ -1,0 +1,217 @@
+// Whole CPUs from entitlements: see sizing.h.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "allocation/sizing.h"
+
+namespace coterie::allocation {
+
+namespace {
+constexpr std::int64_t kCpu = 1000;
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// The claimants of one tenant, or the pool alone: leftovers are shared between blocs first.
+struct Bloc {
+  std::vector<int> members;  // claimant indices
+};
+
+std::vector<Bloc> blocsOf(const std::vector<Claimant>& claimants) {
+  std::map<TenantId, Bloc> tenants;
+  std::vector<Bloc> blocs;
+  for (std::size_t i = 0; i < claimants.size(); ++i) {
+    if (claimants[i].group >= 0) tenants[claimants[i].tenant].members.push_back(static_cast<int>(i));
+  }
+  for (auto& [tenant, bloc] : tenants) blocs.push_back(std::move(bloc));
+  for (std::size_t i = 0; i < claimants.size(); ++i) {
+    if (claimants[i].group < 0) blocs.push_back({{static_cast<int>(i)}});
+  }
+  return blocs;
+}
+
+class Counter {
+ public:
+  Counter(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keep)
+      : claimants_(claimants), layout_(layout), keep_(keep), remainders_(claimants.size()) {}
+
+  void run() {
+    shareEachKind();
+    meetNeedsFromLeftovers();
+    meetNeedsFromOthers();
+    const std::vector<Bloc> blocs = blocsOf(claimants_);
+    for (int kind = 0; kind < layout_.kindCount; ++kind) distribute(kind, blocs);
+  }
+
+ private:
+  void shareEachKind() {
+    for (int kind = 0; kind < layout_.kindCount; ++kind) left_[at(kind)] = layout_.cpusOfKind[at(kind)];
+    for (std::size_t i = 0; i < claimants_.size(); ++i) {
+      for (int kind = 0; kind < layout_.kindCount; ++kind) {
+        const std::int64_t share = kCpu * layout_.cpusOfKind[at(kind)] * claimants_[i].entitlement / std::max<std::int64_t>(1, layout_.capacity);
+        claimants_[i].cpus[at(kind)] = static_cast<int>(share / kCpu);
+        remainders_[i][at(kind)] = share % kCpu;
+        left_[at(kind)] -= claimants_[i].cpus[at(kind)];
+      }
+    }
+  }
+
+  void meetNeedsFromLeftovers() {
+    for (std::size_t i = 0; i < claimants_.size(); ++i) {
+      while (claimants_[i].total() < claimants_[i].need) {
+        int best = -1;
+        for (int kind = 0; kind < layout_.kindCount; ++kind) {
+          if (left_[at(kind)] > 0 && (best < 0 || remainders_[i][at(kind)] > remainders_[i][at(best)])) best = kind;
+        }
+        if (best < 0) break;
+        give(static_cast<int>(i), best);
+      }
+    }
+  }
+
+  // Nothing is left over: take from whoever has most beyond its entitlement and can do without.
+  void meetNeedsFromOthers() {
+    for (Claimant& taker : claimants_) {
+      while (taker.total() < taker.need) {
+        Claimant* donor = nullptr;
+        for (Claimant& other : claimants_) {
+          if (&other == &taker || other.total() <= other.need) continue;
+          if (donor == nullptr || surplus(other) > surplus(*donor)) donor = &other;
+        }
+        if (donor == nullptr) break;
+        int kind = layout_.kindCount - 1;
+        while (kind > 0 && donor->cpus[at(kind)] == 0) --kind;
+        --donor->cpus[at(kind)];
+        ++taker.cpus[at(kind)];
+        remainders_[at(static_cast<int>(donor - claimants_.data()))][at(kind)] += kCpu;
+        remainders_[at(static_cast<int>(&taker - claimants_.data()))][at(kind)] -= kCpu;
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t surplus(const Claimant& claimant) const {
+    std::int64_t capacity = 0;
+    for (int kind = 0; kind < layout_.kindCount; ++kind) capacity += layout_.capacityOfKind[at(kind)] * claimant.cpus[at(kind)];
+    return capacity - claimant.entitlement;
+  }
+
+  void distribute(int kind, const std::vector<Bloc>& blocs) {
+    while (left_[at(kind)] > 0) {
+      const int bloc = bestBloc(blocs, kind);
+      if (bloc < 0) break;
+      const int winner = bestMember(blocs[at(bloc)], kind);
+      for (std::size_t i = 0; i < claimants_.size(); ++i) {
+        if (static_cast<int>(i) == winner || remainders_[i][at(kind)] <= 0) continue;
+        claimants_[i].refusedRemainder = remainders_[i][at(kind)];
+        claimants_[i].winnersRemainder = remainders_[at(winner)][at(kind)];
+      }
+      give(winner, kind);
+      ++claimants_[at(winner)].granted[at(kind)];
+    }
+    carry(kind);
+  }
+
+  void give(int claimant, int kind) {
+    ++claimants_[at(claimant)].cpus[at(kind)];
+    --left_[at(kind)];
+    remainders_[at(claimant)][at(kind)] -= kCpu;
+  }
+
+  [[nodiscard]] int bestBloc(const std::vector<Bloc>& blocs, int kind) const {
+    int best = -1;
+    std::int64_t bestKey = std::numeric_limits<std::int64_t>::min();
+    bool bestHolds = false;
+    for (std::size_t b = 0; b < blocs.size(); ++b) {
+      std::int64_t remainder = 0;
+      int held = 0;
+      int counted = 0;
+      for (const int member : blocs[b].members) {
+        remainder += remainders_[at(member)][at(kind)];
+        held += claimants_[at(member)].held[at(kind)];
+        counted += claimants_[at(member)].cpus[at(kind)];
+      }
+      if (remainder <= 0) continue;
+      const bool holds = held > counted;
+      const std::int64_t key = remainder + (holds ? keep_ : 0);
+      if (key > bestKey || (key == bestKey && holds && !bestHolds)) best = static_cast<int>(b), bestKey = key, bestHolds = holds;
+    }
+    return best;
+  }
+
+  [[nodiscard]] int bestMember(const Bloc& bloc, int kind) const {
+    int best = -1;
+    std::int64_t bestKey = std::numeric_limits<std::int64_t>::min();
+    bool bestHolds = false;
+    for (const int member : bloc.members) {
+      if (remainders_[at(member)][at(kind)] <= 0) continue;
+      const bool holds = claimants_[at(member)].held[at(kind)] > claimants_[at(member)].cpus[at(kind)];
+      const std::int64_t key = remainders_[at(member)][at(kind)] + (holds ? keep_ : 0);
+      if (key > bestKey || (key == bestKey && holds && !bestHolds)) best = member, bestKey = key, bestHolds = holds;
+    }
+    return best;
+  }
+
+  // What this kind owes (or overpaid) counts in the next one, by capacity.
+  void carry(int kind) {
+    if (kind + 1 >= layout_.kindCount || layout_.capacityOfKind[at(kind + 1)] == 0) return;
+    for (auto& remainder : remainders_) {
+      remainder[at(kind + 1)] += remainder[at(kind)] * layout_.capacityOfKind[at(kind)] / layout_.capacityOfKind[at(kind + 1)];
+    }
+  }
+
+  std::vector<Claimant>& claimants_;
+  const Layout& layout_;
+  std::int64_t keep_;
+  std::vector<std::array<std::int64_t, kMaxKinds>> remainders_;  // milli-CPUs of the kind; negative: overpaid
+  std::array<int, kMaxKinds> left_{};
+};
+}  // namespace
+
+int Claimant::total() const {
+  int sum = 0;
+  for (const int count : cpus) sum += count;
+  return sum;
+}
+
+std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, const std::vector<std::int64_t>& entitled, int cpus) {
+  std::vector<bool> pool(groups.size(), false);
+  std::int64_t needs = 0;      // of the exclusive groups
+  std::int64_t poolFloor = 0;
+  bool anyPool = false;
+  const auto join = [&](std::size_t i) {
+    pool[i] = anyPool = true;
+    poolFloor += std::max<std::int64_t>(groups[i]->floor.value, 0);
+  };
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (pending[i]) continue;
+    // A floor of whole CPUs is owned even where slow cores push the entitlement below a CPU.
+    if (entitled[i] < kCpu && groups[i]->floor.value < kCpu) {
+      join(i);
+    } else {
+      needs += std::max<std::int64_t>(1, cpusForFloor(groups[i]->floor));
+    }
+  }
+  const auto wanted = [&] { return needs + (anyPool ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); };
+  while (wanted() > cpus) {
+    int least = -1;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (pending[i] || pool[i] || groups[i]->floor.value >= kCpu) continue;
+      if (least < 0 || entitled[i] < entitled[at(least)]) least = static_cast<int>(i);
+    }
+    if (least < 0) break;
+    --needs;
+    join(at(least));
+  }
+  return pool;
+}
+
+void countWhole(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keepLeftover) {
+  for (Claimant& claimant : claimants) claimant.cpus = {}, claimant.granted = {};
+  const bool poolAlone = claimants.size() == 1 && claimants.front().group < 0;
+  if (poolAlone) {
+    claimants.front().cpus = layout.cpusOfKind;
+    return;
+  }
+  Counter(claimants, layout, keepLeftover).run();
+}
+
+}  // namespace coterie::allocation
