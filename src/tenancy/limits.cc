@@ -1,9 +1,8 @@
 #include "tenancy/limits.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
+#include <string>
 
 namespace coterie::tenancy {
 
@@ -31,9 +30,10 @@ std::string_view limitField(LimitKind kind) {
 }
 
 Error LimitRefusal::toError() const {
+  const std::string field(limitField(kind));
   const auto millis = std::chrono::ceil<Millis>(retryAfter).count();
   return {Code::ResourceExhausted, std::string(limitReason(kind)),
-          fmt::format("the tenant's {} of {} is in use; try again in {} ms, or ask for a larger {}", limitField(kind), limit, millis, limitField(kind))};
+          "the tenant's " + field + " of " + std::to_string(limit) + " is in use; try again in " + std::to_string(millis) + " ms, or ask for a larger " + field};
 }
 
 TenantLimits::State& TenantLimits::stateOf(TenantId tenant) {

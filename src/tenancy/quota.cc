@@ -1,9 +1,8 @@
 #include "tenancy/quota.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace coterie::tenancy {
 
@@ -11,16 +10,24 @@ namespace {
 std::int64_t add(std::int64_t a, std::int64_t b) { return a > std::numeric_limits<std::int64_t>::max() - b ? std::numeric_limits<std::int64_t>::max() : a + b; }
 std::int64_t times(std::int64_t a, std::int64_t b) { return a != 0 && b > std::numeric_limits<std::int64_t>::max() / a ? std::numeric_limits<std::int64_t>::max() : a * b; }
 
-std::string cpuText(std::int64_t milli) { return milli % 1000 == 0 ? fmt::format("{} CPU", milli / 1000) : fmt::format("{}m CPU", milli); }
+std::string cpuText(std::int64_t milli) { return milli % 1000 == 0 ? std::to_string(milli / 1000) + " CPU" : std::to_string(milli) + "m CPU"; }
 std::string memoryText(std::int64_t bytes) {
   constexpr std::int64_t kMi = std::int64_t{1} << 20;
-  if (bytes % (kMi << 10) == 0) return fmt::format("{}Gi", bytes / (kMi << 10));
-  return bytes % kMi == 0 ? fmt::format("{}Mi", bytes / kMi) : fmt::format("{} bytes", bytes);
+  if (bytes % (kMi << 10) == 0) return std::to_string(bytes / (kMi << 10)) + "Gi";
+  return bytes % kMi == 0 ? std::to_string(bytes / kMi) + "Mi" : std::to_string(bytes) + " bytes";
 }
 
-Error exceeded(const TenantName& tenant, const char* field, const std::string& limit, const std::string& used, const ServiceUse& wanted, const std::string& amount, const char* fix) {
+struct Excess {
+  std::string field;
+  std::string limit;
+  std::string used;    // by the tenant's other services
+  std::string wanted;
+  std::string fix;
+};
+Error exceeded(const TenantName& tenant, const ServiceUse& service, const Excess& e) {
   return {Code::ResourceExhausted, "QuotaExceeded",
-          fmt::format("{} of tenant \"{}\" is {}: its other services use {}, and \"{}\" wants {}; {}", field, tenant.value, limit, used, wanted.service.path(), amount, fix)};
+          e.field + " of tenant \"" + tenant.value + "\" is " + e.limit + ": its other services use " + e.used + ", and \"" + service.service.path() + "\" wants " + e.wanted + "; " + e.fix +
+              ", or ask for a larger quota"};
 }
 }  // namespace
 
@@ -53,19 +60,17 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
     memory = add(memory, other.memory.value);
   }
   if (quota.services > 0 && !existed && services + 1 > quota.services) {
-    return exceeded(tenant, "quota.services", std::to_string(quota.services), std::to_string(services), wanted, "to be one more", "delete one, or ask for a larger quota");
+    return exceeded(tenant, wanted, {"quota.services", std::to_string(quota.services), std::to_string(services), "to be one more", "delete one"});
   }
+  const std::string cpus = cpuText(quota.cpus.value);
   if (quota.cpus.value > 0 && wanted.floor > before.floor && add(floors, wanted.floor.value) > quota.cpus.value) {
-    return exceeded(tenant, "quota.cpus", cpuText(quota.cpus.value), cpuText(floors), wanted, cpuText(wanted.floor.value) + " (minCpus x instances)",
-                    "lower spec.minCpus or the instances, or ask for a larger quota");
+    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus x instances)", "lower spec.minCpus or the instances"});
   }
   if (quota.cpus.value > 0 && wanted.ceiling > quota.cpus && (!existed || wanted.ceiling > before.ceiling)) {
-    return exceeded(tenant, "quota.cpus", cpuText(quota.cpus.value), cpuText(floors), wanted, "a ceiling of " + cpuText(wanted.ceiling.value),
-                    "lower spec.maxCpus, or ask for a larger quota");
+    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), "a ceiling of " + cpuText(wanted.ceiling.value), "lower spec.maxCpus"});
   }
   if (quota.memory.value > 0 && wanted.memory > before.memory && add(memory, wanted.memory.value) > quota.memory.value) {
-    return exceeded(tenant, "quota.memory", memoryText(quota.memory.value), memoryText(memory), wanted, memoryText(wanted.memory.value) + " for all its instances",
-                    "lower spec.memory or the instances, or ask for a larger quota");
+    return exceeded(tenant, wanted, {"quota.memory", memoryText(quota.memory.value), memoryText(memory), memoryText(wanted.memory.value) + " for all its instances", "lower spec.memory or the instances"});
   }
   return {};
 }
