@@ -125,29 +125,23 @@ class Planner {
     }
   }
 
-  [[nodiscard]] CpuSet active(std::size_t g, bool now) const {
+  // Everything that containers hold (now) or shall hold: the set above all of them.
+  [[nodiscard]] CpuSet active(bool now) const {
     CpuSet cpus;
-    for (std::size_t c = 0; c < groups_[g]->containers.size(); ++c) {
-      cpus |= now ? groups_[g]->containers[c].home : targets_[g].containers[c].home;
-      cpus |= now ? groups_[g]->containers[c].loans : targets_[g].containers[c].loans;
+    for (const Item& item : items_) {
+      cpus |= now || item.stuck ? item.state->home | item.state->loans : item.target->home | item.target->loans;
     }
-    return cpus;
+    return cpus & layout_.usable;
   }
 
-  void addAncestors(StepKind kind, std::size_t g, CpuSet cpus, std::vector<int> waits) {
-    steps_.push_back({kind, {}, groups_[g]->id, std::move(cpus), {}, 0, std::move(waits)});
-  }
+  void addAncestors(StepKind kind, CpuSet cpus, std::vector<int> waits) { steps_.push_back({kind, {}, {}, std::move(cpus), {}, 0, std::move(waits)}); }
 
   void widenAncestors() {
-    ancestors_.assign(groups_.size(), kNone);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (targets_[g].pending) continue;
-      const CpuSet before = active(g, true);
-      const CpuSet after = active(g, false);
-      if (after.isSubsetOf(before)) continue;
-      addAncestors(StepKind::WidenAncestors, g, (before | after) & layout_.usable, {});
-      ancestors_[g] = static_cast<int>(steps_.size()) - 1;
-    }
+    before_ = active(true);
+    after_ = active(false);
+    if (after_.isSubsetOf(before_)) return;
+    addAncestors(StepKind::WidenAncestors, before_ | after_, {});
+    ancestors_ = static_cast<int>(steps_.size()) - 1;
   }
 
   void narrowHomes() {
@@ -168,6 +162,7 @@ class Planner {
   // May the item enter the position, and after which writes?
   Entry entryAt(const Item& item, int position, std::vector<int>& waits) const {
     Entry entry = Entry::Ready;
+    if (!before_.contains(layout_.ids[at(position)])) waits.push_back(ancestors_);
     const bool pool = poolAlways_.contains(layout_.ids[at(position)]);
     for (const int other : leavers_[at(position)]) {
       const Item& leaver = items_[at(other)];
@@ -205,7 +200,7 @@ class Planner {
   }
 
   bool settle(Item& item) {
-    std::vector<int> waits{item.narrow, item.stepAside, item.memoryWiden, ancestors_[at(item.groupIndex)]};
+    std::vector<int> waits{item.narrow, item.stepAside, item.memoryWiden};
     CpuSet cpus = item.kept;
     bool whole = true;
     for (const int position : item.entering) {
@@ -250,7 +245,7 @@ class Planner {
 
   bool stepTo(Item& item, StepKind kind, CpuSet cpus, std::vector<int> waits) {
     waits.push_back(item.memoryWiden);
-    waits.push_back(ancestors_[at(item.groupIndex)]);
+    if (!cpus.isSubsetOf(before_)) waits.push_back(ancestors_);
     item.aside = cpus;
     item.stepAside = add(kind, item, std::move(cpus), std::move(waits));
     return true;
@@ -316,7 +311,7 @@ class Planner {
       const CpuSet left = item.state->loans & item.target->loans;
       const bool ended = item.loansEnd != kNone;
       if (ended ? left == item.target->loans : !loansDiffer(item)) continue;
-      std::vector<int> waits{item.loansEnd, item.last, ancestors_[at(item.groupIndex)]};
+      std::vector<int> waits{item.loansEnd, item.last, item.target->loans.isSubsetOf(before_) ? kNone : ancestors_};
       CpuSet cpus = left;
       for (const int position : layout_.toPositions(item.target->loans - left)) {
         if (mayBorrow(item, position, waits)) cpus.add(layout_.ids[at(position)]);
@@ -355,16 +350,10 @@ class Planner {
   }
 
   void narrowAncestors() {
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (targets_[g].pending || std::find(incomplete_.begin(), incomplete_.end(), static_cast<int>(g)) != incomplete_.end()) continue;
-      const CpuSet after = active(g, false);
-      if (active(g, true).isSubsetOf(after)) continue;
-      std::vector<int> waits;
-      for (std::size_t s = 0; s < steps_.size(); ++s) {
-        if (steps_[s].group == groups_[g]->id) waits.push_back(static_cast<int>(s));
-      }
-      addAncestors(StepKind::NarrowAncestors, g, after, std::move(waits));
-    }
+    if (!incomplete_.empty() || before_.isSubsetOf(after_)) return;
+    std::vector<int> waits;
+    for (std::size_t s = 0; s < steps_.size(); ++s) waits.push_back(static_cast<int>(s));
+    addAncestors(StepKind::NarrowAncestors, after_, std::move(waits));
   }
 
   const Layout& layout_;
@@ -377,7 +366,9 @@ class Planner {
   std::vector<std::vector<int>> loansLeft_;  // per position: items whose loan on it ends
   std::vector<int> holders_;                 // per position: containers on it now
   std::vector<int> wanted_;                  // per position: containers that enter it
-  std::vector<int> ancestors_;               // per group: its WidenAncestors
+  int ancestors_{kNone};                     // the WidenAncestors step
+  CpuSet before_;                            // the set above all containers, before and after
+  CpuSet after_;
   std::vector<int> incomplete_;              // groups that do without something
   CpuSet asideTaken_;
   std::vector<Step> steps_;
