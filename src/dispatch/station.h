@@ -50,7 +50,7 @@ namespace coterie::dispatch {
 
 struct Caps {                      // 0: none
   std::int64_t requests{0};        // queued
-  Bytes bytes;                     // of queued requests
+  Bytes bytes{};                   // of queued requests
 };
 
 struct StationOptions {
@@ -60,13 +60,13 @@ struct StationOptions {
 
 struct TenantOptions {
   std::int64_t weight{100};        // >= 1
-  Caps caps;                       // in this station
+  Caps caps{};                     // in this station
   Nanos queuedCost{};              // cap on the estimated slot-time that waits; 0: none
 };
 
 struct ServiceOptions {
   std::int64_t weight{100};        // >= 1, within each tenant; matters where `concurrency` is less than the slots
-  Caps caps;
+  Caps caps{};
   Nanos initialRun{Millis(10)};    // run time before anything was measured: the probe's result
 };
 
