@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"AbsoluteTarget", "GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
                     Refusal{"Connect", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
                     Refusal{"Http2Preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "UnknownVersion"},
-                    Refusal{"ZeroByteInHeader", std::string("GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 38), 400, "BadRequest"},
+                    Refusal{"ZeroByteInHeader", "GET / HTTP/1.1\r\nHost: x\r\nA: b" + std::string(1, '\0') + "c\r\n\r\n", 400, "BadRequest"},
                     Refusal{"UnknownExpectation", kPost + "Content-Length: 1\r\nExpect: wonders\r\n\r\na", 417, "UnknownExpectation"}),
     [](const auto& each) { return each.param.name; });
 

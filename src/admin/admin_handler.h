@@ -1,0 +1,73 @@
+// The admin API over HTTP. Serve it on a Unix socket of mode 0600 in the state folder: whoever can open that file is the administrator; there are no keys here.
+//
+// Objects (JSON, as Kubernetes has them), below /apis/coterie.dev/v1alpha1; C = tenants, modelservices (all namespaces), namespaces/NS/modelservices:
+//   GET  C                         list; ?watch=1[&resourceVersion=N] streams {"type","object"} lines (without N: what is there first)
+//   POST C                         create (201)
+//   GET, PUT, PATCH, DELETE C/NAME PUT and PATCH (RFC 7396 merge) honour metadata.resourceVersion if it is there; DELETE ?resourceVersion=N
+//   GET, PUT C/NAME/status
+//   ?dryRun=All                    everything is checked, nothing is written
+// What a server tells, below /admin/v1 (forms: admin_backend.h, reports.h):
+//   GET version | top | explain/NS/NAME | instances/NS/NAME | drc     PUT drc {"on":bool}
+//   GET events ?kind=&namespace=&name=&limit=N&after=SEQ&watch=1       lines if watched
+//   GET logs/NS/NAME ?tail=N&follow=1                                 lines of {"time","instance","text"}
+//   GET keys ?tenant=T   POST keys {"tenant","label","lifetimeSeconds"}   POST keys/ID/rotate {"graceSeconds"}   DELETE keys/ID
+// Errors: {"error","reason"} with the status of the code, for bad objects also "faults": [{path, line, message}].
+// Requests are handled at once; each costs what the store's call costs. Thread rule: the loop's thread, which must be the control loop.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "admin/admin_backend.h"
+#include "admin/streams.h"
+#include "base/result.h"
+#include "http/server.h"
+#include "model/fault.h"
+#include "objects/decode.h"
+#include "ports/clock.h"
+#include "ports/event_log.h"
+#include "ports/object_store.h"
+
+namespace coterie::admin {
+
+class AdminHandler final : public http::RequestHandler {
+ public:
+  static constexpr std::size_t kMaxBody = 4 * 1024 * 1024;
+
+  AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend);
+  ~AdminHandler() override;
+
+  void onRequest(const std::shared_ptr<http::RequestContext>& request) override;
+
+ private:
+  using Request = std::shared_ptr<http::RequestContext>;
+  struct Target;   // a parsed path
+  using Segments = std::vector<std::string>;
+
+  void route(const Request& request, const std::string& body);
+  // admin_handler.cc: what the server tells
+  void tell(const Request& request, const Segments& path, const std::string& body);
+  void keys(const Request& request, const Segments& path, const std::string& body);
+  void tellEvents(const Request& request);
+  void tellLogs(const Request& request, const ServiceName& service);
+  // object_routes.cc
+  void objects(const Request& request, const Segments& path, const std::string& body);
+  void list(const Request& request, const Target& target);
+  void watch(const Request& request, const Target& target);
+  void create(const Request& request, const Target& target, const std::string& body);
+  void replace(const Request& request, const Target& target, const std::string& body);
+  void patch(const Request& request, const Target& target, const std::string& body);
+  void write(const Request& request, const Target& target, const StoredObject& old, const Value& wanted);
+  void remove(const Request& request, const Target& target);
+  void status(const Request& request, const Target& target, const std::string& body);
+  [[nodiscard]] Result<objects::AnyObject> decode(const Value& value, const Target& target, Faults& faults) const;
+
+  ObjectStore& store_;
+  EventLog& events_;
+  AdminBackend& backend_;
+  Streams streams_;
+};
+
+}  // namespace coterie::admin

@@ -1,0 +1,123 @@
+#include "admin/admission.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "objects/names.h"
+#include "tenancy/quota.h"
+
+namespace coterie::admin {
+namespace {
+
+struct NamedTenant {
+  TenantName name;
+  TenantSpec spec;
+};
+
+Result<std::vector<NamedTenant>> tenants(const ObjectStore& store) {
+  auto list = store.list(std::string(kTenantKind), std::nullopt);
+  if (!list.ok()) return list.error();
+  std::vector<NamedTenant> out;
+  for (const StoredObject& object : list->objects) {
+    Faults faults;
+    // A spec in the store passed its check when it was written.
+    if (auto spec = objects::decodeTenantSpec(object.spec, faults)) out.push_back({TenantName(object.key.name), std::move(*spec)});
+  }
+  return out;
+}
+
+bool owns(const TenantSpec& spec, const std::string& nameSpace) { return std::find(spec.namespaces.begin(), spec.namespaces.end(), nameSpace) != spec.namespaces.end(); }
+
+Result<std::size_t> servicesIn(const std::string& nameSpace, const ObjectStore& store) {
+  const auto list = store.list(std::string(kModelServiceKind), nameSpace);
+  if (!list.ok()) return list.error();
+  return list->objects.size();
+}
+
+std::string count(std::size_t number) { return std::to_string(number) + (number == 1 ? " service" : " services"); }
+
+Status admitTenant(const Metadata& metadata, const TenantSpec& spec, const ObjectStore& store) {
+  const auto known = tenants(store);
+  if (!known.ok()) return known.error();
+  for (const NamedTenant& other : *known) {
+    if (other.name.value != metadata.name) {
+      for (const std::string& nameSpace : spec.namespaces) {
+        if (owns(other.spec, nameSpace)) {
+          return Error{Code::Conflict, "NamespaceTaken", "namespace " + nameSpace + " belongs to tenant " + other.name.value + "; choose another name for it"};
+        }
+      }
+      continue;
+    }
+    for (const std::string& nameSpace : other.spec.namespaces) {
+      if (owns(spec, nameSpace)) continue;
+      const auto services = servicesIn(nameSpace, store);
+      if (!services.ok()) return services.error();
+      if (*services > 0) {
+        return Error{Code::Conflict, "NamespaceInUse", "namespace " + nameSpace + " has " + count(*services) + "; delete them first (coterie get modelservices -n " + nameSpace + ")"};
+      }
+    }
+  }
+  return {};
+}
+
+Status admitService(const ModelService& service, const ObjectStore& store, const MeasuredMemory& measuredMemory) {
+  const auto owner = tenantOf(service.metadata.nameSpace, store);
+  if (!owner.ok()) return owner.error();
+  const auto known = tenants(store);
+  if (!known.ok()) return known.error();
+  const auto tenant = std::find_if(known->begin(), known->end(), [&](const NamedTenant& each) { return each.name == *owner; });
+  std::vector<tenancy::ServiceUse> others;
+  for (const std::string& nameSpace : tenant->spec.namespaces) {
+    const auto list = store.list(std::string(kModelServiceKind), nameSpace);
+    if (!list.ok()) return list.error();
+    for (const StoredObject& object : list->objects) {
+      Faults faults;
+      auto spec = objects::decodeModelServiceSpec(object.spec, faults);
+      if (!spec) continue;
+      const ModelService other{{object.key.name, object.key.nameSpace, {}}, std::move(*spec)};
+      others.push_back(tenancy::useOf(other, measuredMemory(other.serviceName())));
+    }
+  }
+  return tenancy::checkQuota(*owner, tenant->spec.quota, others, tenancy::useOf(service, measuredMemory(service.serviceName())));
+}
+
+}  // namespace
+
+Result<TenantName> tenantOf(const std::string& nameSpace, const ObjectStore& store) {
+  const auto known = tenants(store);
+  if (!known.ok()) return known.error();
+  std::vector<std::string_view> names;
+  for (const NamedTenant& tenant : *known) {
+    if (owns(tenant.spec, nameSpace)) return tenant.name;
+    names.insert(names.end(), tenant.spec.namespaces.begin(), tenant.spec.namespaces.end());
+  }
+  const auto near = objects::nearest(nameSpace, names);
+  return Error{Code::NotFound, "UnknownNamespace",
+               "no tenant owns namespace " + nameSpace + (near ? "; did you mean " + *near + "?" : "; add it to a tenant's spec.namespaces, or: coterie tenant create NAME --namespace " + nameSpace)};
+}
+
+Status admit(const objects::AnyObject& object, const ObjectStore& store, const MeasuredMemory& measuredMemory) {
+  if (const auto* tenant = std::get_if<TenantSpec>(&object.spec)) return admitTenant(object.metadata, *tenant, store);
+  return admitService({object.metadata, std::get<ModelServiceSpec>(object.spec)}, store, measuredMemory);
+}
+
+Status admitRemoval(const ObjectKey& key, const ObjectStore& store) {
+  if (key.kind != kTenantKind) return {};
+  const auto known = tenants(store);
+  if (!known.ok()) return known.error();
+  for (const NamedTenant& tenant : *known) {
+    if (tenant.name.value != key.name) continue;
+    for (const std::string& nameSpace : tenant.spec.namespaces) {
+      const auto services = servicesIn(nameSpace, store);
+      if (!services.ok()) return services.error();
+      if (*services > 0) {
+        return Error{Code::Conflict, "TenantNotEmpty", "tenant " + key.name + " has " + count(*services) + " in namespace " + nameSpace + "; delete them first"};
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace coterie::admin

@@ -1,0 +1,216 @@
+// The admin API's routes for objects: see admin_handler.h.
+#include <string>
+#include <utility>
+
+#include "admin/admin_handler.h"
+#include "admin/admission.h"
+#include "admin/answers.h"
+#include "admin/object_json.h"
+#include "model/objects.h"
+#include "objects/encode.h"
+
+namespace coterie::admin {
+
+// tenants[/NAME[/status]] | modelservices | namespaces/NS/modelservices[/NAME[/status]]
+struct AdminHandler::Target {
+  std::string kind;
+  std::optional<std::string> nameSpace;  // absent: all namespaces
+  std::string name;                      // empty: the collection
+  bool status{false};
+
+  [[nodiscard]] ObjectKey key() const { return {kind, nameSpace.value_or(""), name}; }
+
+  static std::optional<Target> parse(const Segments& path) {
+    Target target;
+    std::size_t at = 0;
+    if (path.size() >= 3 && path[0] == "namespaces") {
+      target.nameSpace = path[1];
+      at = 2;
+    }
+    const std::string& collection = path[at++];
+    if (collection == "tenants" && !target.nameSpace) {
+      target.kind = kTenantKind;
+      target.nameSpace = "";
+    } else if (collection == "modelservices") {
+      target.kind = kModelServiceKind;
+      // Without a namespace there is only the list of all.
+      if (!target.nameSpace && at < path.size()) return std::nullopt;
+    } else {
+      return std::nullopt;
+    }
+    if (at < path.size()) target.name = path[at++];
+    if (at < path.size() && path[at] == "status") {
+      target.status = true;
+      ++at;
+    }
+    if (at != path.size()) return std::nullopt;
+    return target;
+  }
+};
+
+void AdminHandler::objects(const Request& request, const Segments& path, const std::string& body) {
+  const auto target = Target::parse(path);
+  if (!target) return answer(*request, noSuchPath(*request));
+  const http::Method method = request->head().method;
+  const bool get = method == http::Method::Get || method == http::Method::Head;
+  if (target->name.empty()) {
+    if (get) return isSet(*request, "watch") ? watch(request, *target) : list(request, *target);
+    if (method == http::Method::Post && target->nameSpace) return create(request, *target, body);
+    return answer(*request, noSuchPath(*request));
+  }
+  if (get) {
+    const auto object = store_.get(target->key());
+    return object.ok() ? answer(*request, objectToValue(*object)) : answer(*request, object.error());
+  }
+  if (target->status) return method == http::Method::Put ? status(request, *target, body) : answer(*request, noSuchPath(*request));
+  switch (method) {
+    case http::Method::Put: return replace(request, *target, body);
+    case http::Method::Patch: return patch(request, *target, body);
+    case http::Method::Delete: return remove(request, *target);
+    default: return answer(*request, noSuchPath(*request));
+  }
+}
+
+void AdminHandler::list(const Request& request, const Target& target) {
+  const auto found = store_.list(target.kind, target.nameSpace);
+  if (!found.ok()) return answer(*request, found.error());
+  answer(*request, listToValue(target.kind, *found));
+}
+
+void AdminHandler::watch(const Request& request, const Target& target) {
+  const auto since = numberParameter(*request, "resourceVersion");
+  std::string first;
+  std::uint64_t version = since.value_or(0);
+  if (version == 0) {
+    const auto found = store_.list(target.kind, target.nameSpace);
+    if (!found.ok()) return answer(*request, found.error());
+    version = found->resourceVersion;
+    for (const StoredObject& object : found->objects) first += text::printJson(changeToValue({ChangeType::Added, object})) + "\n";
+  }
+  // The stream exists only once the store has accepted the watch, so that its refusal is still an ordinary answer.
+  const auto stream = std::make_shared<std::shared_ptr<Streams::Stream>>();
+  auto watched = store_.watch(target.kind, version, [this, stream, nameSpace = target.nameSpace](const Change& change) {
+    if (*stream && (!nameSpace || change.object.key.nameSpace == *nameSpace)) streams_.push(*stream, text::printJson(changeToValue(change)) + "\n");
+  });
+  if (!watched.ok()) return answer(*request, watched.error());
+  const auto opened = streams_.open(request);
+  streams_.push(opened, first);
+  if (!opened->open) return;
+  *stream = opened;
+  // Taken back when the stream ends: source -> watch -> callback -> stream would keep itself alive.
+  opened->source = std::shared_ptr<Watch>(std::move(*watched));
+}
+
+Result<objects::AnyObject> AdminHandler::decode(const Value& value, const Target& target, Faults& faults) const {
+  auto decoded = coterie::objects::decodeDocuments({value}, {target.nameSpace.value_or("")});
+  faults = std::move(decoded.faults);
+  if (!faults.empty()) return Error{Code::InvalidArgument, "InvalidObject", "the object has faults"};
+  const auto wrong = [](const std::string& what) { return Error{Code::InvalidArgument, "WrongObject", what}; };
+  if (decoded.objects.size() != 1) return wrong("send exactly one object");
+  auto& object = decoded.objects.front();
+  if (object.kind() != target.kind) return wrong("the object's kind is " + std::string(object.kind()) + ", the path's " + target.kind);
+  if (object.metadata.nameSpace != target.nameSpace.value_or("")) return wrong("the object's namespace is " + object.metadata.nameSpace + ", the path's " + target.nameSpace.value_or(""));
+  if (!target.name.empty() && object.metadata.name != target.name) return wrong("the object's name is " + object.metadata.name + ", the path's " + target.name);
+  return std::move(object);
+}
+
+namespace {
+Value specOf(const objects::AnyObject& object) {
+  return std::visit([](const auto& spec) { return objects::encodeSpec(spec); }, object.spec);
+}
+
+bool dryRun(const http::RequestContext& request) { return http::queryParameter(request.head().query, "dryRun") == "All"; }
+
+Error versionConflict(std::uint64_t wanted, const StoredObject& stored) {
+  return {Code::Conflict, "ResourceVersionConflict",
+          "the object was changed meanwhile (resourceVersion is " + std::to_string(stored.resourceVersion) + ", not " + std::to_string(wanted) + "); get it again and repeat the change"};
+}
+}  // namespace
+
+void AdminHandler::create(const Request& request, const Target& target, const std::string& body) {
+  const auto value = text::parseJson(body);
+  if (!value.ok()) return answer(*request, value.error());
+  Faults faults;
+  auto object = decode(*value, target, faults);
+  if (!faults.empty()) return answerFaults(*request, faults);
+  if (!object.ok()) return answer(*request, object.error());
+  StoredObject wanted;
+  wanted.key = {target.kind, object->metadata.nameSpace, object->metadata.name};
+  wanted.labels = coterie::objects::encodeLabels(object->metadata.labels);
+  wanted.spec = specOf(*object);
+  if (store_.get(wanted.key).ok()) {
+    return answer(*request, Error{Code::Conflict, "AlreadyExists", object->title() + " exists already; change it with: coterie apply -f FILE"});
+  }
+  const Status admitted = admit(*object, store_, [this](const ServiceName& service) { return backend_.measuredMemory(service); });
+  if (!admitted.ok()) return answer(*request, admitted.error());
+  if (dryRun(*request)) return answer(*request, objectToValue(wanted), 201);
+  const auto created = store_.create(std::move(wanted));
+  return created.ok() ? answer(*request, objectToValue(*created), 201) : answer(*request, created.error());
+}
+
+void AdminHandler::replace(const Request& request, const Target& target, const std::string& body) {
+  const auto value = text::parseJson(body);
+  if (!value.ok()) return answer(*request, value.error());
+  const auto old = store_.get(target.key());
+  if (!old.ok()) return answer(*request, old.error());
+  write(request, target, *old, *value);
+}
+
+void AdminHandler::patch(const Request& request, const Target& target, const std::string& body) {
+  const auto change = text::parseJson(body);
+  if (!change.ok()) return answer(*request, change.error());
+  const auto old = store_.get(target.key());
+  if (!old.ok()) return answer(*request, old.error());
+  Value wanted = objectToValue(*old);
+  // Only a version that the patch itself names is a condition.
+  wanted.find("metadata")->erase("resourceVersion");
+  mergePatch(wanted, *change);
+  write(request, target, *old, wanted);
+}
+
+void AdminHandler::write(const Request& request, const Target& target, const StoredObject& old, const Value& wanted) {
+  Faults faults;
+  const auto object = decode(wanted, target, faults);
+  if (!faults.empty()) return answerFaults(*request, faults);
+  if (!object.ok()) return answer(*request, object.error());
+  if (object->resourceVersion && *object->resourceVersion != old.resourceVersion) return answer(*request, versionConflict(*object->resourceVersion, old));
+  const Status admitted = admit(*object, store_, [this](const ServiceName& service) { return backend_.measuredMemory(service); });
+  if (!admitted.ok()) return answer(*request, admitted.error());
+  StoredObject changed = old;
+  changed.labels = coterie::objects::encodeLabels(object->metadata.labels);
+  changed.spec = specOf(*object);
+  if (dryRun(*request)) return answer(*request, objectToValue(changed));
+  const auto updated = store_.update(std::move(changed));
+  return updated.ok() ? answer(*request, objectToValue(*updated)) : answer(*request, updated.error());
+}
+
+void AdminHandler::remove(const Request& request, const Target& target) {
+  const auto old = store_.get(target.key());
+  if (!old.ok()) return answer(*request, old.error());
+  const std::uint64_t version = numberParameter(*request, "resourceVersion").value_or(0);
+  if (version != 0 && version != old->resourceVersion) return answer(*request, versionConflict(version, *old));
+  const Status admitted = admitRemoval(target.key(), store_);
+  if (!admitted.ok()) return answer(*request, admitted.error());
+  if (!dryRun(*request)) {
+    // Keys first: if the server dies in between, the tenant is still there and can be deleted again; the other way round its keys would outlive it.
+    if (target.kind == kTenantKind) {
+      if (const Status revoked = backend_.revokeAllKeys(TenantName(target.name)); !revoked.ok()) return answer(*request, revoked.error());
+    }
+    if (const Status removed = store_.remove(target.key(), version); !removed.ok()) return answer(*request, removed.error());
+  }
+  answer(*request, objectToValue(*old));
+}
+
+void AdminHandler::status(const Request& request, const Target& target, const std::string& body) {
+  const auto value = text::parseJson(body);
+  if (!value.ok()) return answer(*request, value.error());
+  const Value* wanted = value->find("status");
+  if (wanted == nullptr || wanted->asMap() == nullptr) return answer(*request, Error{Code::InvalidArgument, "InvalidObject", "status is missing or no map"});
+  auto object = store_.get(target.key());
+  if (!object.ok()) return answer(*request, object.error());
+  object->status = *wanted;
+  const auto updated = store_.updateStatus(std::move(*object));
+  return updated.ok() ? answer(*request, objectToValue(*updated)) : answer(*request, updated.error());
+}
+
+}  // namespace coterie::admin

@@ -1,0 +1,222 @@
+#include "admin/reports.h"
+
+#include <string>
+#include <utility>
+
+#include "objects/quantity.h"
+
+namespace coterie::admin {
+namespace {
+
+Value timeValue(WallTime time) { return time.micros == 0 ? Value() : Value(objects::timeText(time.micros)); }
+Value timeValue(const std::optional<WallTime>& time) { return time ? timeValue(*time) : Value(); }
+Value micros(Nanos duration) { return Value(std::int64_t{duration.count() / 1000}); }
+
+// Builds a map, leaving out what is null.
+class Map {
+ public:
+  Map& add(std::string_view key, Value value) {
+    if (!value.isNull()) value_.set(key, std::move(value));
+    return *this;
+  }
+  [[nodiscard]] Value take() { return std::move(value_); }
+
+ private:
+  Value value_{Value::emptyMap()};
+};
+
+WallTime timeAt(const Value& value, std::string_view key) { return {objects::parseTime(textAt(value, key)).value_or(0)}; }
+std::optional<WallTime> optionalTimeAt(const Value& value, std::string_view key) {
+  const auto time = objects::parseTime(textAt(value, key));
+  return time ? std::optional<WallTime>(WallTime{*time}) : std::nullopt;
+}
+bool boolAt(const Value& value, std::string_view key) {
+  const Value* member = value.find(key);
+  return member != nullptr && member->asBool() != nullptr && *member->asBool();
+}
+double numberAt(const Value& value, std::string_view key) {
+  const Value* member = value.find(key);
+  if (member == nullptr) return 0;
+  if (member->asDouble() != nullptr) return *member->asDouble();
+  return static_cast<double>(intAt(value, key));
+}
+Nanos microsAt(const Value& value, std::string_view key) { return Micros(intAt(value, key)); }
+
+Value encodeBecause(const std::vector<Because>& reasons) {
+  Value list = Value::emptyList();
+  for (const auto& [reason, message] : reasons) list.push(Map().add("reason", reason).add("message", message).take());
+  return list;
+}
+std::vector<Because> becauseAt(const Value& value, std::string_view key) {
+  std::vector<Because> out;
+  const Value* list = value.find(key);
+  if (list == nullptr || list->asList() == nullptr) return out;
+  for (const Value& item : *list->asList()) out.push_back({textAt(item, "reason"), textAt(item, "message")});
+  return out;
+}
+
+}  // namespace
+
+std::string textAt(const Value& value, std::string_view key) {
+  const Value* member = value.find(key);
+  return member != nullptr && member->asString() != nullptr ? *member->asString() : std::string();
+}
+
+std::int64_t intAt(const Value& value, std::string_view key) {
+  const Value* member = value.find(key);
+  return member != nullptr && member->asInt() != nullptr ? *member->asInt() : 0;
+}
+
+Value encode(const VersionInfo& version) {
+  return Map().add("version", version.version).add("revision", version.revision).add("runtime", version.runtime).add("gatewayUrl", version.gatewayUrl)
+      .add("adminUrl", version.adminUrl).add("started", timeValue(version.started)).take();
+}
+
+VersionInfo decodeVersion(const Value& value) {
+  return {textAt(value, "version"), textAt(value, "revision"), textAt(value, "runtime"), textAt(value, "gatewayUrl"), textAt(value, "adminUrl"), timeAt(value, "started")};
+}
+
+Value encode(const Explanation& e, const std::vector<Event>& changes) {
+  Value list = Value::emptyList();
+  for (const Event& event : changes) list.push(encode(event));
+  return Map()
+      .add("namespace", e.service.nameSpace).add("service", e.service.name).add("tenant", e.tenant.value)
+      .add("entitlementMilliCpu", e.entitlement.value).add("demandMilliCpu", e.demand.value).add("floorMilliCpu", e.floor.value).add("ceilingMilliCpu", e.ceiling.value)
+      .add("homeCpus", e.home).add("loanCpus", e.loans).add("poolCpus", e.pool)
+      .add("instances", e.instances).add("ownLanes", e.ownLanes).add("loanLanes", e.loanLanes)
+      .add("whyTheseCpus", encodeBecause(e.whyThese)).add("whyThisMany", encodeBecause(e.whyThisMany)).add("whyNotMore", encodeBecause(e.whyNotMore))
+      .add("changes", std::move(list)).take();
+}
+
+Explanation decodeExplanation(const Value& value) {
+  Explanation e;
+  e.service = {textAt(value, "namespace"), textAt(value, "service")};
+  e.tenant = TenantName(textAt(value, "tenant"));
+  e.entitlement = MilliCpu(intAt(value, "entitlementMilliCpu"));
+  e.demand = MilliCpu(intAt(value, "demandMilliCpu"));
+  e.floor = MilliCpu(intAt(value, "floorMilliCpu"));
+  e.ceiling = MilliCpu(intAt(value, "ceilingMilliCpu"));
+  e.home = textAt(value, "homeCpus");
+  e.loans = textAt(value, "loanCpus");
+  e.pool = textAt(value, "poolCpus");
+  e.instances = static_cast<int>(intAt(value, "instances"));
+  e.ownLanes = static_cast<int>(intAt(value, "ownLanes"));
+  e.loanLanes = static_cast<int>(intAt(value, "loanLanes"));
+  e.whyThese = becauseAt(value, "whyTheseCpus");
+  e.whyThisMany = becauseAt(value, "whyThisMany");
+  e.whyNotMore = becauseAt(value, "whyNotMore");
+  return e;
+}
+
+Value encode(const InstanceInfo& i) {
+  return Map()
+      .add("id", std::int64_t{i.id.value}).add("pid", i.pid).add("state", i.state).add("reason", i.reason).add("homeCpus", i.home).add("ownLanes", i.ownLanes)
+      .add("loanLanes", i.loanLanes).add("restarts", i.restarts).add("memoryBytes", i.memory.value).add("memoryLimitBytes", i.memoryLimit.value)
+      .add("started", timeValue(i.started)).take();
+}
+
+InstanceInfo decodeInstance(const Value& value) {
+  InstanceInfo i;
+  i.id = InstanceId(static_cast<std::int32_t>(intAt(value, "id")));
+  i.pid = static_cast<int>(intAt(value, "pid"));
+  i.state = textAt(value, "state");
+  i.reason = textAt(value, "reason");
+  i.home = textAt(value, "homeCpus");
+  i.ownLanes = static_cast<int>(intAt(value, "ownLanes"));
+  i.loanLanes = static_cast<int>(intAt(value, "loanLanes"));
+  i.restarts = static_cast<int>(intAt(value, "restarts"));
+  i.memory = Bytes(intAt(value, "memoryBytes"));
+  i.memoryLimit = Bytes(intAt(value, "memoryLimitBytes"));
+  i.started = timeAt(value, "started");
+  return i;
+}
+
+Value encode(const TopReport& report) {
+  Value list = Value::emptyList();
+  for (const TopService& s : report.services) {
+    list.push(Map()
+                  .add("namespace", s.service.nameSpace).add("service", s.service.name).add("tenant", s.tenant.value).add("ready", s.ready)
+                  .add("requestsPerSecond", s.requestsPerSecond).add("p50Micros", micros(s.p50)).add("p99Micros", micros(s.p99)).add("objectiveMicros", micros(s.objective))
+                  .add("queued", s.queued).add("inFlight", s.inFlight).add("entitlementMilliCpu", s.entitlement.value).add("homeMilliCpu", s.home.value)
+                  .add("useMilliCpu", s.use.value).add("lentMilliCpu", s.lent.value).add("borrowedMilliCpu", s.borrowed.value).add("instances", s.instances).take());
+  }
+  return Map().add("capacityMilliCpu", report.capacity.value).add("useMilliCpu", report.use.value).add("drcOn", report.drcOn).add("services", std::move(list)).take();
+}
+
+TopReport decodeTop(const Value& value) {
+  TopReport report;
+  report.capacity = MilliCpu(intAt(value, "capacityMilliCpu"));
+  report.use = MilliCpu(intAt(value, "useMilliCpu"));
+  report.drcOn = boolAt(value, "drcOn");
+  const Value* list = value.find("services");
+  if (list == nullptr || list->asList() == nullptr) return report;
+  for (const Value& item : *list->asList()) {
+    TopService s;
+    s.service = {textAt(item, "namespace"), textAt(item, "service")};
+    s.tenant = TenantName(textAt(item, "tenant"));
+    s.ready = boolAt(item, "ready");
+    s.requestsPerSecond = numberAt(item, "requestsPerSecond");
+    s.p50 = microsAt(item, "p50Micros");
+    s.p99 = microsAt(item, "p99Micros");
+    s.objective = microsAt(item, "objectiveMicros");
+    s.queued = intAt(item, "queued");
+    s.inFlight = intAt(item, "inFlight");
+    s.entitlement = MilliCpu(intAt(item, "entitlementMilliCpu"));
+    s.home = MilliCpu(intAt(item, "homeMilliCpu"));
+    s.use = MilliCpu(intAt(item, "useMilliCpu"));
+    s.lent = MilliCpu(intAt(item, "lentMilliCpu"));
+    s.borrowed = MilliCpu(intAt(item, "borrowedMilliCpu"));
+    s.instances = static_cast<int>(intAt(item, "instances"));
+    report.services.push_back(std::move(s));
+  }
+  return report;
+}
+
+Value encode(const LogLine& line) {
+  return Map().add("time", timeValue(line.time)).add("instance", std::int64_t{line.instance.value}).add("text", line.text).take();
+}
+
+LogLine decodeLogLine(const Value& value) {
+  return {timeAt(value, "time"), InstanceId(static_cast<std::int32_t>(intAt(value, "instance"))), textAt(value, "text")};
+}
+
+Value encode(const Event& event) {
+  return Map()
+      .add("sequence", static_cast<std::int64_t>(event.sequence)).add("first", timeValue(WallTime{event.firstMicros})).add("last", timeValue(WallTime{event.lastMicros}))
+      .add("count", event.count).add("kind", event.object.kind).add("namespace", event.object.nameSpace).add("name", event.object.name).add("reason", event.reason)
+      .add("message", event.message).add("fields", event.fields).take();
+}
+
+Event decodeEvent(const Value& value) {
+  Event event;
+  event.sequence = static_cast<std::uint64_t>(intAt(value, "sequence"));
+  event.firstMicros = timeAt(value, "first").micros;
+  event.lastMicros = timeAt(value, "last").micros;
+  event.count = intAt(value, "count");
+  event.object = {textAt(value, "kind"), textAt(value, "namespace"), textAt(value, "name")};
+  event.reason = textAt(value, "reason");
+  event.message = textAt(value, "message");
+  if (const Value* fields = value.find("fields")) event.fields = *fields;
+  return event;
+}
+
+Value encode(const identity::KeyInfo& key) {
+  return Map()
+      .add("id", key.id).add("tenant", key.tenant.value).add("label", key.label).add("created", timeValue(key.created)).add("expires", timeValue(key.expires))
+      .add("revoked", timeValue(key.revoked)).add("rotated", timeValue(key.rotated)).add("formerUntil", timeValue(key.formerUntil)).take();
+}
+
+identity::KeyInfo decodeKey(const Value& value) {
+  return {textAt(value, "id"),      TenantName(textAt(value, "tenant")),     textAt(value, "label"),           timeAt(value, "created"), optionalTimeAt(value, "expires"),
+          optionalTimeAt(value, "revoked"), optionalTimeAt(value, "rotated"), optionalTimeAt(value, "formerUntil")};
+}
+
+Value encode(const identity::NewKey& key) {
+  Value value = encode(key.info);
+  value.set("key", key.key);
+  return value;
+}
+
+identity::NewKey decodeNewKey(const Value& value) { return {decodeKey(value), textAt(value, "key")}; }
+
+}  // namespace coterie::admin

@@ -1,0 +1,61 @@
+#include "admin/streams.h"
+
+#include <utility>
+
+namespace coterie::admin {
+
+Streams::~Streams() {
+  while (!streams_.empty()) {
+    const auto stream = streams_.front();
+    streams_.pop_front();
+    stream->open = false;
+    stream->request->onClientGone([] {});
+    stream->request->endStream();
+    stream->timer.reset();
+    stream->source.reset();
+  }
+}
+
+std::shared_ptr<Streams::Stream> Streams::open(const std::shared_ptr<http::RequestContext>& request) {
+  auto stream = std::make_shared<Stream>();
+  stream->request = request;
+  streams_.push_back(stream);
+  http::Response head;
+  head.contentType = "application/json";
+  request->startStream(std::move(head));
+  request->onClientGone([this, stream] { close(stream); });
+  return stream;
+}
+
+void Streams::push(const std::shared_ptr<Stream>& stream, std::string_view lines) {
+  if (stream->open && !lines.empty() && !stream->request->write(lines)) close(stream);
+}
+
+void Streams::close(const std::shared_ptr<Stream>& stream) {
+  if (!std::exchange(stream->open, false)) return;
+  streams_.remove(stream);
+  stream->request->endStream();
+  // We may be inside the source's own callback.
+  loop_.post([stream] {
+    stream->timer.reset();
+    stream->source.reset();
+    stream->next = nullptr;
+  });
+}
+
+void Streams::follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next) {
+  const auto stream = open(request);
+  stream->next = std::move(next);
+  poll(stream);
+}
+
+void Streams::poll(const std::shared_ptr<Stream>& stream) {
+  if (!stream->open) return;
+  push(stream, stream->next());
+  if (!stream->open) return;
+  stream->timer = loop_.after(kFollowInterval, [this, weak = std::weak_ptr<Stream>(stream)] {
+    if (const auto kept = weak.lock()) poll(kept);
+  });
+}
+
+}  // namespace coterie::admin

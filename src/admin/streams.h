@@ -1,0 +1,48 @@
+// Answers that go on line by line until the client leaves: watches, and followers that poll.
+//
+// A client that reads too slowly is cut off (http::Limits.streamBacklog); it may watch again from where it was. Thread rule: the loop's thread.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/server.h"
+#include "ports/clock.h"
+
+namespace coterie::admin {
+
+class Streams {
+ public:
+  static constexpr Nanos kFollowInterval = Millis(250);
+
+  struct Stream {
+    std::shared_ptr<http::RequestContext> request;
+    bool open{true};
+    std::shared_ptr<void> source;         // what feeds it, e.g. a watch; ends with it, but never from inside its own callback
+    std::function<std::string()> next;    // for followers
+    TimerHandle timer;
+  };
+
+  explicit Streams(EventLoop& loop) : loop_(loop) {}
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  // Starts an answer of JSON lines.
+  std::shared_ptr<Stream> open(const std::shared_ptr<http::RequestContext>& request);
+  void push(const std::shared_ptr<Stream>& stream, std::string_view lines);
+  void close(const std::shared_ptr<Stream>& stream);
+  // Sends what `next` returns, now and each kFollowInterval.
+  void follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next);
+
+ private:
+  void poll(const std::shared_ptr<Stream>& stream);
+
+  EventLoop& loop_;
+  std::list<std::shared_ptr<Stream>> streams_;  // shared with callbacks that may still come after the end
+};
+
+}  // namespace coterie::admin
