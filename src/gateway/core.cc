@@ -1,0 +1,336 @@
+#include "gateway/core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coterie::gateway {
+
+namespace {
+
+constexpr Nanos kTick = Millis(100);
+
+Refused unknownModel(std::string_view model) {
+  return {{Code::NotFound, "UnknownModel", "there is no model \"" + std::string(model) + "\" for this key; POST /v2/repository/index lists those there are"}, {}, {}, 0};
+}
+
+Refused wrongMethod(bool post) { return {{Code::InvalidArgument, "MethodNotAllowed", post ? "use POST for this path" : "use GET for this path"}, {}, {}, 405}; }
+
+bool methodFits(http::Method method, oip::Endpoint endpoint) {
+  switch (endpoint) {
+    case oip::Endpoint::Unknown:
+    case oip::Endpoint::TraceSetting:
+    case oip::Endpoint::Logging: return true;
+    default: break;
+  }
+  if (oip::wantsPost(endpoint)) return method == http::Method::Post;
+  return method == http::Method::Get || method == http::Method::Head;
+}
+
+}  // namespace
+
+Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate)
+    : loop_(loop), options_(options), authenticate_(std::move(authenticate)), rng_(options.seed), self_(std::make_shared<Core*>(this)) {}
+
+Gateway::Core::~Core() {
+  *self_ = nullptr;
+  for (const auto& inference : inferences_) {
+    if (inference->stage == Stage::Free || inference->answered) continue;
+    const auto context = std::move(inference->context);
+    inference->answered = true;
+    if (context) context->respond(refusalResponse(notReady("Stopping", "the gateway is stopping"), inference->requestId, rng_));
+  }
+}
+
+// --- Who calls, and what for ---
+
+void Gateway::Core::onRequest(const Context& context) {
+  const http::RequestHead& head = context->head();
+  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now()};
+  const oip::Endpoint endpoint = call.target.endpoint;
+  if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
+
+  const auto tenant = whoCalls(head);
+  if (!tenant) {
+    ++unauthenticated_.started;
+    unauthenticated_.answer(401, tenant.error().reason);
+    return context->respond(refusalResponse({tenant.error(), {}, {}, 0}, call.requestId, rng_));
+  }
+  call.tenant = *tenant;
+  ++call.tenant->counts.started;
+  if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
+    const Refused refused = refusedBy(*refusal);
+    call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
+    return context->respond(refusalResponse(refused, call.requestId, rng_));
+  }
+  route(call);
+}
+
+Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
+  const std::string_view key = keyOf(head);
+  if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
+  auto name = authenticate_(key);
+  if (!name) return name.error();
+  const auto known = tenantIds_.find(*name);
+  if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
+    return Error{Code::Unauthenticated, "UnknownTenant", "this key's tenant does not exist any more"};
+  }
+  return tenants_[static_cast<std::size_t>(known->second.value)].get();
+}
+
+// Endpoints that need no key.
+void Gateway::Core::answerOpen(Call& call) {
+  const http::Method method = call.context->head().method;
+  if (!methodFits(method, call.target.endpoint)) return call.context->respond(refusalResponse(wrongMethod(false), call.requestId, rng_));
+  if (call.target.endpoint == oip::Endpoint::Ready && draining_) {
+    return call.context->respond(refusalResponse(notReady("Draining", "the server is shutting down"), call.requestId, rng_));
+  }
+  std::string body = call.target.endpoint == oip::Endpoint::Live ? oip::liveBody() : oip::readyBody(true);
+  if (call.target.endpoint == oip::Endpoint::ServerMetadata) body = oip::serverMetadata(options_.version);
+  call.context->respond(jsonResponse(std::move(body), call.requestId));
+}
+
+void Gateway::Core::route(Call& call) {
+  using enum oip::Endpoint;
+  const oip::Endpoint endpoint = call.target.endpoint;
+  const auto unsupported = [&](std::string what) { return refuse(call, {{Code::Unimplemented, "Unsupported", std::move(what)}, {}, {}, 0}); };
+  if (!methodFits(call.context->head().method, endpoint)) return refuse(call, wrongMethod(oip::wantsPost(endpoint)));
+  switch (endpoint) {
+    case Unknown: return refuse(call, {{Code::NotFound, "UnknownPath", "there is nothing at this path; the protocol's begin with /v2/models/ and /v2/health/"}, {}, {}, 0});
+    case RepositoryIndex: return answerIndex(call);
+    case AllStatistics: return answerStatistics(call);
+    case SharedMemoryStatus: return answer(call, "[]");  // true: none can be registered
+    case SharedMemoryChange: return unsupported("shared memory of clients is not supported; send tensors as binary data");
+    case TraceSetting: return unsupported("request tracing is not supported");
+    case Logging: return unsupported("log settings cannot be changed over this protocol");
+    case RepositoryLoad: return unsupported("models are not loaded over this protocol; use `coterie apply -f SERVICE.yaml`");
+    case RepositoryUnload: return unsupported("models are not unloaded over this protocol; use `coterie delete modelservice NAME`");
+    default: break;
+  }
+  const auto service = find(*call.tenant, call.target.model);
+  if (!service) return refuse(call, unknownModel(call.target.model));
+  if (!call.target.version.empty() && call.target.version != oip::kModelVersion) {
+    return refuse(call, {{Code::NotFound, "UnknownVersion", "model \"" + call.target.model + "\" has only version " + std::string(oip::kModelVersion)}, {}, {}, 0});
+  }
+  if (endpoint == Infer) return startInfer(call, service);
+  answerModel(call, *service);
+}
+
+std::shared_ptr<Service> Gateway::Core::find(const Tenant& tenant, std::string_view model) const {
+  const auto visible = [&](const ServiceName& name) -> std::shared_ptr<Service> {
+    const auto found = services_.find(name);
+    return found != services_.end() && maySee(tenant, *found->second) ? found->second : nullptr;
+  };
+  if (model.find('.') != std::string_view::npos) return visible(oip::resolveModel(model, {}));
+  for (const std::string& nameSpace : tenant.settings.namespaces) {
+    if (auto service = visible({nameSpace, std::string(model)})) return service;
+  }
+  return nullptr;
+}
+
+void Gateway::Core::refuse(Call& call, const Refused& refused) {
+  limits_.finish(call.tenant->id);
+  call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
+  call.context->respond(refusalResponse(refused, call.requestId, rng_));
+}
+
+void Gateway::Core::answer(Call& call, std::string body) {
+  limits_.finish(call.tenant->id);
+  call.tenant->counts.answer(200, {});
+  call.context->respond(jsonResponse(std::move(body), call.requestId));
+}
+
+// --- Tenants and services ---
+
+Tenant& Gateway::Core::tenantNamed(const TenantName& name) {
+  const auto [known, added] = tenantIds_.try_emplace(name, TenantId(static_cast<std::int32_t>(tenants_.size())));
+  if (added) {
+    tenants_.push_back(std::make_unique<Tenant>());
+    tenants_.back()->id = known->second;
+    tenants_.back()->name = name;
+    tenants_.back()->removed = true;  // until it is set
+  }
+  return *tenants_[static_cast<std::size_t>(known->second.value)];
+}
+
+void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& settings) {
+  Tenant& tenant = tenantNamed(name);
+  tenant.removed = false;
+  tenant.settings = settings;
+  limits_.setTenant(tenant.id, settings.quota);
+  for (const auto& deployment : deployments_) {
+    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, {settings.weight, {}, {}});
+  }
+}
+
+void Gateway::Core::removeTenant(const TenantName& name) {
+  const auto known = tenantIds_.find(name);
+  if (known != tenantIds_.end()) tenants_[static_cast<std::size_t>(known->second.value)]->removed = true;
+}
+
+std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained) {
+  auto& service = services_[name];
+  if (!service) {
+    service = std::make_shared<Service>();
+    service->name = name;
+    service->load = std::make_shared<ServiceLoad>();
+  }
+  service->settings = settings;
+  service->tenant = tenantNamed(settings.tenant).id;
+  Deployment* const before = service->current;
+  if (before != nullptr && &before->backend == backend) {
+    before->settingsChanged();
+    if (drained) loop_.post(std::move(drained));
+    return service->load;
+  }
+  service->current = nullptr;
+  service->crashes = {};
+  retire(before, std::move(drained));
+  if (backend == nullptr) return service->load;
+  deployments_.push_back(std::make_unique<Deployment>(service, *backend, *this));
+  Deployment& deployment = *deployments_.back();
+  service->current = &deployment;
+  deployment.backend.setListener(&deployment);
+  return service->load;
+}
+
+void Gateway::Core::withdrawService(const ServiceName& name, std::function<void()> drained) {
+  const auto found = services_.find(name);
+  if (found == services_.end()) {
+    if (drained) loop_.post(std::move(drained));
+    return;
+  }
+  retire(std::exchange(found->second->current, nullptr), std::move(drained));
+  services_.erase(found);
+}
+
+void Gateway::Core::retire(Deployment* deployment, std::function<void()> drained) {
+  if (deployment == nullptr) {
+    if (drained) loop_.post(std::move(drained));
+    return;
+  }
+  deployment->retiring = true;
+  deployment->drained = std::move(drained);
+  if (deployment->attached == 0) finishRetired(*deployment);
+}
+
+// Later, because the deployment may be on the stack.
+void Gateway::Core::finishRetired(Deployment& deployment) {
+  loop_.post([self = self_, gone = &deployment] {
+    if (*self == nullptr) return;
+    auto& all = (*self)->deployments_;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.get() == gone; });
+    if (found == all.end() || (*found)->attached > 0) return;
+    const auto drained = std::move((*found)->drained);
+    all.erase(found);
+    if (drained) drained();
+  });
+}
+
+void Gateway::Core::setLanes(const ServiceName& name, InstanceId instance, LaneAllowance allowance) {
+  const auto found = services_.find(name);
+  if (found == services_.end()) return;
+  LaneAllowance& current = found->second->allowances[instance];
+  if (current == allowance && found->second->current == nullptr) return;
+  current = allowance;
+  for (const auto& deployment : deployments_) {
+    if (deployment->service == found->second && deployment->applyAllowances()) lanesChanged(*deployment);
+  }
+}
+
+void Gateway::Core::lanesChanged(Deployment& deployment) {
+  if (deployment.hasOpenLane()) {
+    const std::vector<std::uint32_t> waiting = std::exchange(deployment.waitingRoom, {});
+    deployment.waitingBytes = 0;
+    for (const std::uint32_t index : waiting) enqueue(*inferences_[index]);
+  }
+  pump(deployment);
+}
+
+// --- Figures ---
+
+void Gateway::Core::publishLoad(Deployment& deployment) {
+  Service& service = *deployment.service;
+  if (service.current != &deployment) return;
+  const dispatch::Demand demand = deployment.station.demand(deployment.stationService, now());
+  ServiceLoad& load = *service.load;
+  const auto set = [](std::atomic<std::int64_t>& cell, std::int64_t value) { cell.store(value, std::memory_order_relaxed); };
+  const std::int64_t queued = demand.queued + static_cast<std::int64_t>(deployment.waitingRoom.size());
+  set(load.arrivalsMilliPerSecond, demand.arrivals.value);
+  set(load.cpuNanosPerRequest, demand.cpuPerRequest.count());
+  set(load.heldNanosPerRequest, demand.heldPerRequest.count());
+  set(load.queued, queued);
+  set(load.queuedBytes, demand.queuedBytes + deployment.waitingBytes);
+  set(load.inFlight, demand.inFlight);
+  set(load.busyOwnLanes, deployment.busyOwn);
+  set(load.busyLoanLanes, deployment.busyLoan);
+  const bool beyond = queued > 0 && deployment.busyOwn >= deployment.openLanes(LaneClass::Own);
+  const bool formed = beyond && !load.queuedBeyondOwnLanes.load(std::memory_order_relaxed);
+  load.queuedBeyondOwnLanes.store(beyond, std::memory_order_relaxed);
+  if (!ticking_) {
+    ticking_ = true;
+    tick_ = loop_.after(kTick, [this] { tick(); });
+  }
+  if (formed && service.settings.queueFormed) service.settings.queueFormed();
+}
+
+void Gateway::Core::tick() {
+  ticking_ = false;
+  bool warm = false;
+  for (const auto& [name, service] : services_) {
+    const ServiceLoad& load = *service->load;
+    if (load.arrivalsMilliPerSecond.load(std::memory_order_relaxed) == 0 && load.queued.load(std::memory_order_relaxed) == 0 && load.inFlight.load(std::memory_order_relaxed) == 0) continue;
+    warm = true;
+    if (service->current != nullptr) publishLoad(*service->current);
+  }
+  if (warm && !ticking_) {
+    ticking_ = true;
+    tick_ = loop_.after(kTick, [this] { tick(); });
+  }
+}
+
+GatewaySnapshot Gateway::Core::snapshot() const {
+  GatewaySnapshot all;
+  all.bufferedBytes = bufferedBytes_;
+  all.unauthenticated = unauthenticated_;
+  for (const auto& [name, service] : services_) {
+    const ServiceStatistics& statistics = service->statistics;
+    ServiceSnapshot row{name, tenants_[static_cast<std::size_t>(service->tenant.value)]->name, statistics.requests, statistics.queue, statistics.run, statistics.total,
+                        statistics.recentTotal.read(now()), statistics.withinObjective, statistics.bytesIn, statistics.bytesOut};
+    row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
+    row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
+    for (const auto& deployment : deployments_) {
+      if (deployment->service != service) continue;
+      row.queued += deployment->station.queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
+      row.queuedBytes += deployment->station.queuedBytes() + deployment->waitingBytes;
+      row.inFlight += deployment->busyOwn + deployment->busyLoan;
+      row.ownLanes += deployment->presentLanes(LaneClass::Own);
+      row.openOwnLanes += deployment->openLanes(LaneClass::Own);
+      row.openLoanLanes += deployment->openLanes(LaneClass::Loan);
+    }
+    all.services.push_back(std::move(row));
+  }
+  std::sort(all.services.begin(), all.services.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (const auto& tenant : tenants_) {
+    if (tenant->removed && tenant->counts.started == 0) continue;
+    all.tenants.push_back({tenant->name, tenant->counts, limits_.concurrent(tenant->id), limits_.queuedBytes(tenant->id).value});
+  }
+  std::sort(all.tenants.begin(), all.tenants.end(), [](const auto& a, const auto& b) { return a.tenant < b.tenant; });
+  return all;
+}
+
+// --- The public face ---
+
+Gateway::Gateway(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate) : core_(std::make_unique<Core>(loop, options, std::move(authenticate))) {}
+Gateway::~Gateway() = default;
+void Gateway::onRequest(const std::shared_ptr<http::RequestContext>& request) { core_->onRequest(request); }
+void Gateway::setTenant(const TenantName& tenant, const TenantSettings& settings) { core_->setTenant(tenant, settings); }
+void Gateway::removeTenant(const TenantName& tenant) { core_->removeTenant(tenant); }
+std::shared_ptr<const ServiceLoad> Gateway::publishService(const ServiceName& service, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained) {
+  return core_->publishService(service, settings, backend, std::move(drained));
+}
+void Gateway::withdrawService(const ServiceName& service, std::function<void()> drained) { core_->withdrawService(service, std::move(drained)); }
+void Gateway::setLanes(const ServiceName& service, InstanceId instance, LaneAllowance allowance) { core_->setLanes(service, instance, allowance); }
+void Gateway::drain() { core_->drain(); }
+GatewaySnapshot Gateway::snapshot() const { return core_->snapshot(); }
+
+}  // namespace coterie::gateway

@@ -1,0 +1,137 @@
+// The gateway's inside: one object, its functions in four files by stage of a request.
+//   core.cc        tenants, services, who calls and what for; snapshot
+//   core_views.cc  metadata, lists, statistics
+//   core_infer.cc  an inference from its head to the queue
+//   core_run.cc    from the queue to its answer: lanes, deadlines, crashes
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/rng.h"
+#include "gateway/gateway.h"
+#include "gateway/replies.h"
+#include "gateway/service.h"
+#include "oip/documents.h"
+#include "oip/infer_response.h"
+#include "oip/target.h"
+#include "tenancy/limits.h"
+
+namespace coterie::gateway {
+
+class Gateway::Core final : public DeploymentEvents {
+ public:
+  Core(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate);
+  ~Core() override;
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  void onRequest(const std::shared_ptr<http::RequestContext>& context);
+  void setTenant(const TenantName& name, const TenantSettings& settings);
+  void removeTenant(const TenantName& name);
+  std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained);
+  void withdrawService(const ServiceName& name, std::function<void()> drained);
+  void setLanes(const ServiceName& name, InstanceId instance, LaneAllowance allowance);
+  void drain() { draining_ = true; }
+  [[nodiscard]] GatewaySnapshot snapshot() const;
+
+  void lanesChanged(Deployment& deployment) override;
+
+ private:
+  using Context = std::shared_ptr<http::RequestContext>;
+  // A request before it is known to be an inference.
+  struct Call {
+    const Context& context;
+    oip::Target target;
+    std::string requestId;
+    Tenant* tenant{nullptr};
+    Instant now{};
+  };
+  // Names an inference in callbacks; small enough to live inside a std::function.
+  struct Ticket {
+    std::uint32_t index{0};
+    std::uint32_t generation{0};
+  };
+
+  // core.cc
+  [[nodiscard]] Instant now() const { return loop_.clock().now(); }
+  [[nodiscard]] Result<Tenant*> whoCalls(const http::RequestHead& head);
+  [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
+  [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
+  Tenant& tenantNamed(const TenantName& name);
+  void answerOpen(Call& call);
+  void route(Call& call);
+  void refuse(Call& call, const Refused& refused);
+  void answer(Call& call, std::string body);
+  void retire(Deployment* deployment, std::function<void()> drained);
+  void finishRetired(Deployment& deployment);
+  void publishLoad(Deployment& deployment);
+  void tick();
+
+  // core_views.cc
+  void answerModel(Call& call, Service& service);
+  void answerIndex(Call& call);
+  void answerStatistics(Call& call);
+  [[nodiscard]] std::string nameFor(const Tenant& tenant, const Service& service) const;
+  [[nodiscard]] static oip::ModelStatistics statisticsOf(const Service& service, std::string name);
+
+  // core_infer.cc
+  void startInfer(Call& call, const std::shared_ptr<Service>& service);
+  void readPlain(Inference& inference);
+  void readPacked(Inference& inference);
+  void onJson(Inference& inference, std::uint64_t binaryLength, bool hasHeader);
+  void onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength);
+  bool takeRequest(Inference& inference, Result<oip::InferRequest> request);
+  void readTensors(Inference& inference);
+  void bodyComplete(Inference& inference);
+  bool buffer(Inference& inference, std::uint64_t bytes);
+  void unbuffer(Inference& inference);
+  bool checkClient(Inference& inference, const Status& read);
+  Inference& take();
+  void release(Inference& inference);
+  [[nodiscard]] Inference* at(Ticket ticket);
+  [[nodiscard]] static Ticket ticketOf(const Inference& inference) { return {inference.index, inference.generation}; }
+
+  // core_run.cc
+  void admit(Inference& inference);
+  void enqueue(Inference& inference);
+  void wait(Inference& inference);
+  void leaveWaitingRoom(Inference& inference);
+  void pump(Deployment& deployment);
+  void run(Deployment& deployment, const dispatch::Dispatch& dispatch);
+  void completed(Inference& inference, RunOutcome outcome);
+  void respond(Inference& inference, std::unique_ptr<Answer> result);
+  void crashedOrLost(Inference& inference, const RunOutcome& outcome);
+  void clientGone(Inference& inference);
+  void refuse(Inference& inference, const Refused& refused);
+  void end(Inference& inference, int status, std::string_view reason);
+  void uncharge(Inference& inference);
+  void terminate(Inference& inference);
+  void arm(Deployment& deployment, Instant when);
+  void onTimer(Deployment& deployment);
+
+  EventLoop& loop_;
+  GatewayOptions options_;
+  Authenticate authenticate_;
+  Rng rng_;
+  bool draining_{false};
+  std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
+  std::unordered_map<TenantName, TenantId> tenantIds_;
+  tenancy::TenantLimits limits_;
+  std::unordered_map<ServiceName, std::shared_ptr<Service>> services_;
+  std::vector<std::unique_ptr<Deployment>> deployments_;
+  std::vector<std::unique_ptr<Inference>> inferences_;
+  std::vector<std::uint32_t> freeInferences_;
+  RequestCounts unauthenticated_;
+  std::int64_t bufferedBytes_{0};
+  std::vector<oip::OutputView> views_;  // reused
+  TimerHandle tick_;
+  bool ticking_{false};
+  std::shared_ptr<Core*> self_;         // null inside once this is gone: for callbacks of backends
+};
+
+}  // namespace coterie::gateway

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "gateway/core.h"
+#include "http/inflate.h"
+
+namespace coterie::gateway {
+
+namespace {
+
+constexpr std::size_t kKeptBuffer = 64 * 1024;  // larger ones are given back when the request ends
+constexpr std::size_t kLeastCell = 64;
+
+Refused refused(const Error& error) { return {error, {}, error.code == Code::ResourceExhausted || error.code == Code::Unavailable ? std::optional<Nanos>(Seconds(1)) : std::nullopt, 0}; }
+
+Refused tooLarge(const std::string& what, std::uint64_t size, std::uint64_t most, const std::string& fix) {
+  return {{Code::TooLarge, "BodyTooLarge", what + " has " + std::to_string(size) + " bytes, more than the " + std::to_string(most) + " allowed" + fix}, "bytes=" + std::to_string(most), {}, 0};
+}
+
+// Coterie-Timeout-Ms; nullopt: absent.
+Result<std::optional<Millis>> timeoutHeader(const http::RequestHead& head) {
+  const std::string_view text = headerOf(head, "Coterie-Timeout-Ms");
+  if (text.empty()) return std::optional<Millis>{};
+  std::int64_t millis = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), millis);
+  if (fault != std::errc{} || end != text.data() + text.size() || millis < 1) return Error{Code::InvalidArgument, "InvalidTimeout", "Coterie-Timeout-Ms must be a whole number of milliseconds, at least 1"};
+  return std::optional<Millis>(std::min<std::int64_t>(millis, 86'400'000));
+}
+
+}  // namespace
+
+// --- Places ---
+
+Inference& Gateway::Core::take() {
+  if (freeInferences_.empty()) {
+    inferences_.push_back(std::make_unique<Inference>());
+    inferences_.back()->index = static_cast<std::uint32_t>(inferences_.size() - 1);
+    return *inferences_.back();
+  }
+  Inference& inference = *inferences_[freeInferences_.back()];
+  freeInferences_.pop_back();
+  return inference;
+}
+
+Inference* Gateway::Core::at(Ticket ticket) {
+  Inference& inference = *inferences_[ticket.index];
+  return inference.generation == ticket.generation ? &inference : nullptr;
+}
+
+void Gateway::Core::release(Inference& inference) {
+  limits_.finish(inference.tenant->id);
+  unbuffer(inference);
+  uncharge(inference);
+  ++inference.generation;
+  inference.stage = Stage::Free;
+  inference.context.reset();
+  inference.cell.reset();
+  inference.inputs.clear();
+  inference.parts.clear();
+  inference.handle = {};
+  if (inference.text.capacity() > kKeptBuffer) inference.text = {};
+  Deployment* const deployment = std::exchange(inference.deployment, nullptr);
+  inference.service.reset();
+  freeInferences_.push_back(inference.index);
+  if (--deployment->attached == 0 && deployment->retiring) finishRetired(*deployment);
+}
+
+bool Gateway::Core::buffer(Inference& inference, std::uint64_t bytes) {
+  if (bufferedBytes_ + static_cast<std::int64_t>(bytes) > options_.maxBufferedBytes.value) {
+    refuse(inference, {{Code::Unavailable, "BuffersFull", "the gateway holds too many request bodies; try again, or send tensors as binary data"}, "bytes=" + std::to_string(options_.maxBufferedBytes.value), Seconds(1), 0});
+    return false;
+  }
+  inference.buffered += static_cast<std::int64_t>(bytes);
+  bufferedBytes_ += static_cast<std::int64_t>(bytes);
+  return true;
+}
+
+void Gateway::Core::unbuffer(Inference& inference) { bufferedBytes_ -= std::exchange(inference.buffered, 0); }
+
+// --- From the head to the queue ---
+
+void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& service) {
+  ++service->statistics.requests.started;
+  Deployment* const deployment = service->current;
+  const http::RequestHead& head = call.context->head();
+  const auto timeout = timeoutHeader(head);
+  std::optional<Refused> refusal;
+  if (draining_) refusal = notReady("Draining", "the server is shutting down");
+  else if (deployment == nullptr) refusal = notReady(service->settings.notReadyReason, service->settings.notReadyMessage.empty() ? "the model is not loaded yet" : service->settings.notReadyMessage);
+  else if (!timeout) refusal = refused(timeout.error());
+  else if (head.contentLength > options_.maxBodyBytes) refusal = tooLarge("the body", head.contentLength, options_.maxBodyBytes, "");
+  if (refusal) {
+    service->statistics.requests.answer(refusal->httpStatus(), refusal->error.reason);
+    return refuse(call, *refusal);
+  }
+  Inference& inference = take();
+  inference.stage = Stage::Reading;
+  inference.context = call.context;
+  inference.tenant = call.tenant;
+  inference.service = service;
+  inference.deployment = deployment;
+  ++deployment->attached;
+  inference.model = std::move(call.target.model);
+  inference.requestId = std::move(call.requestId);
+  inference.arrived = call.now;
+  inference.deadline = call.now + service->settings.deadline;
+  if (*timeout) inference.deadline = std::min(inference.deadline, call.now + **timeout);
+  inference.answered = inference.terminating = inference.retried = false;
+  const bool plain = !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
+  if (plain) readPlain(inference);
+  else readPacked(inference);
+}
+
+// The client's connection broke, or it was too slow: the server has dealt with it.
+bool Gateway::Core::checkClient(Inference& inference, const Status& read) {
+  if (read.ok()) return true;
+  end(inference, httpStatus(read.error().code), read.error().reason);
+  return false;
+}
+
+// JSON into our buffer, tensors then from the socket into the cell.
+void Gateway::Core::readPlain(Inference& inference) {
+  const std::uint64_t bodyLength = inference.context->bodyRemaining();
+  const auto headerLength = oip::parseHeaderLength(headerOf(inference.context->head(), "Inference-Header-Content-Length"), bodyLength);
+  if (!headerLength) return refuse(inference, refused(headerLength.error()));
+  if (*headerLength == 0U) {
+    if (takeRequest(inference, oip::rawInferRequest(inference.deployment->backend.signature(), bodyLength))) readTensors(inference);
+    return;
+  }
+  const std::uint64_t jsonLength = headerLength->value_or(bodyLength);
+  if (jsonLength > options_.maxJsonBytes) return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
+  if (!buffer(inference, jsonLength)) return;
+  inference.text.resize(jsonLength);
+  const std::span<std::byte> part = std::as_writable_bytes(std::span(inference.text));
+  const bool hasHeader = headerLength->has_value();
+  const Ticket ticket = ticketOf(inference);
+  inference.context->readInto({&part, 1}, [this, ticket, hasHeader, binary = bodyLength - jsonLength](const Status& read) {
+    Inference* const reading = at(ticket);
+    if (reading != nullptr && checkClient(*reading, read)) onJson(*reading, binary, hasHeader);
+  });
+}
+
+void Gateway::Core::onJson(Inference& inference, std::uint64_t binaryLength, bool hasHeader) {
+  const ModelSignature& signature = inference.deployment->backend.signature();
+  if (takeRequest(inference, oip::parseInferRequest(inference.text, signature, hasHeader ? std::optional(binaryLength) : std::nullopt))) readTensors(inference);
+}
+
+// Checks that the request may have memory, and takes a cell for it.
+bool Gateway::Core::takeRequest(Inference& inference, Result<oip::InferRequest> request) {
+  if (!request) return refuse(inference, refused(request.error())), false;
+  inference.request = std::move(*request);
+  if (inference.request.timeout) inference.deadline = std::min(inference.deadline, inference.arrived + Nanos(*inference.request.timeout));
+  if (const auto refusal = limits_.queue(inference.tenant->id, Bytes(static_cast<std::int64_t>(inference.request.cellBytes)))) return refuse(inference, refusedBy(*refusal)), false;
+  inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
+  auto cell = inference.deployment->backend.allocate(std::max<std::size_t>(inference.request.cellBytes, kLeastCell));
+  if (!cell) return refuse(inference, refused(cell.error())), false;
+  inference.cell = std::move(*cell);
+  inference.elements = 0;
+  for (const oip::RequestInput& input : inference.request.inputs) {
+    inference.elements += static_cast<std::uint64_t>(elementCount(input.shape).value_or(0));
+    inference.inputs.push_back({input.input, input.shape, input.offset, input.length});
+  }
+  return true;
+}
+
+void Gateway::Core::readTensors(Inference& inference) {
+  const std::span<std::byte> cell = inference.cell->bytes();
+  for (const oip::RequestInput& input : inference.request.inputs) {
+    if (input.source == oip::Source::Json || input.length == 0) continue;
+    const std::size_t prefix = input.source == oip::Source::RawElement ? 4 : 0;
+    if (input.length > prefix) inference.parts.push_back(cell.subspan(input.offset + prefix, input.length - prefix));
+  }
+  if (inference.parts.empty()) return bodyComplete(inference);
+  const Ticket ticket = ticketOf(inference);
+  inference.context->readInto(inference.parts, [this, ticket](const Status& read) {
+    Inference* const reading = at(ticket);
+    if (reading != nullptr && checkClient(*reading, read)) bodyComplete(*reading);
+  });
+}
+
+void Gateway::Core::bodyComplete(Inference& inference) {
+  const ModelSignature& signature = inference.deployment->backend.signature();
+  const std::span<std::byte> cell = inference.cell->bytes();
+  Status ok = oip::fillJson(inference.request, signature, cell);
+  if (ok.ok()) ok = oip::checkBinary(inference.request, signature, cell);
+  unbuffer(inference);
+  if (!ok) return refuse(inference, refused(ok.error()));
+  const Ticket ticket = ticketOf(inference);
+  inference.context->onClientGone([this, ticket] {
+    Inference* const left = at(ticket);
+    if (left != nullptr) clientGone(*left);
+  });
+  if (at(ticket) != nullptr) admit(inference);
+}
+
+// Chunked or compressed bodies: the length is not known beforehand, so they are copied once more.
+void Gateway::Core::readPacked(Inference& inference) {
+  const http::RequestHead& head = inference.context->head();
+  const std::uint64_t reserve = head.chunked ? std::min<std::uint64_t>(options_.maxBodyBytes, kKeptBuffer) : head.contentLength;
+  if (!buffer(inference, reserve)) return;
+  const Ticket ticket = ticketOf(inference);
+  auto encoding = std::string(headerOf(head, "Content-Encoding"));
+  auto headerLength = std::string(headerOf(head, "Inference-Header-Content-Length"));
+  inference.context->readAll(options_.maxBodyBytes, [this, ticket, encoding = std::move(encoding), headerLength = std::move(headerLength)](Result<std::string> body) {
+    Inference* const reading = at(ticket);
+    if (reading == nullptr) return;
+    if (body.ok()) return onWholeBody(*reading, std::move(*body), encoding, headerLength);
+    if (body.error().code == Code::Cancelled) return end(*reading, httpStatus(body.error().code), body.error().reason);
+    refuse(*reading, refused(body.error()));
+  });
+}
+
+void Gateway::Core::onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength) {
+  auto plain = http::inflateBody(body, encoding, options_.maxBodyBytes);
+  if (!plain) return refuse(inference, refused(plain.error()));
+  unbuffer(inference);
+  if (!buffer(inference, plain->size())) return;
+  inference.text = std::move(*plain);
+  const ModelSignature& signature = inference.deployment->backend.signature();
+  const auto length = oip::parseHeaderLength(headerLength, inference.text.size());
+  if (!length) return refuse(inference, refused(length.error()));
+  const std::string_view all(inference.text);
+  const std::size_t jsonLength = length->value_or(all.size());
+  if (jsonLength > options_.maxJsonBytes) return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
+  const bool raw = length->has_value() && jsonLength == 0;
+  const std::optional<std::uint64_t> binaryLength = length->has_value() ? std::optional<std::uint64_t>(all.size() - jsonLength) : std::nullopt;
+  if (!takeRequest(inference, raw ? oip::rawInferRequest(signature, all.size()) : oip::parseInferRequest(all.substr(0, jsonLength), signature, binaryLength))) return;
+  std::string_view rest = all.substr(jsonLength);
+  const std::span<std::byte> cell = inference.cell->bytes();
+  for (const oip::RequestInput& input : inference.request.inputs) {
+    if (input.source == oip::Source::Json) continue;
+    const std::size_t prefix = input.source == oip::Source::RawElement ? 4 : 0;
+    const std::size_t wanted = input.length - prefix;
+    if (wanted > 0) std::memcpy(cell.data() + input.offset + prefix, rest.data(), wanted);
+    rest.remove_prefix(wanted);
+  }
+  bodyComplete(inference);
+}
+
+}  // namespace coterie::gateway

@@ -1,0 +1,265 @@
+#include <algorithm>
+#include <utility>
+
+#include "gateway/core.h"
+
+namespace coterie::gateway {
+
+namespace {
+Refused deadlinePassed() { return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0}; }
+}  // namespace
+
+// --- Admission and the waiting room ---
+
+void Gateway::Core::admit(Inference& inference) {
+  Deployment& deployment = *inference.deployment;
+  const CrashMemory& crashes = inference.service->crashes;
+  if (!crashes.empty() && crashes.poisoned(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) {
+    return refuse(inference, {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
+  }
+  inference.queuedAt = now();
+  inference.service->statistics.bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
+  if (!deployment.hasOpenLane()) return wait(inference);
+  enqueue(inference);
+  pump(deployment);
+}
+
+void Gateway::Core::wait(Inference& inference) {
+  Deployment& deployment = *inference.deployment;
+  const ServiceSettings& settings = inference.service->settings;
+  if (settings.waitForInstance <= Nanos{} || static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
+    return refuse(inference, notReady("ServiceNotReady", "no instance of the service is running"));
+  }
+  inference.stage = Stage::Waiting;
+  inference.waitUntil = std::min(inference.queuedAt + settings.waitForInstance, inference.deadline);
+  deployment.waitingRoom.push_back(inference.index);
+  deployment.waitingBytes += static_cast<std::int64_t>(inference.request.cellBytes);
+  arm(deployment, inference.waitUntil);
+  publishLoad(deployment);
+}
+
+void Gateway::Core::leaveWaitingRoom(Inference& inference) {
+  auto& room = inference.deployment->waitingRoom;
+  const auto place = std::find(room.begin(), room.end(), inference.index);
+  if (place == room.end()) return;
+  room.erase(place);
+  inference.deployment->waitingBytes -= static_cast<std::int64_t>(inference.request.cellBytes);
+}
+
+void Gateway::Core::enqueue(Inference& inference) {
+  dispatch::Station& station = inference.deployment->station;
+  const TenantId tenant = inference.tenant->id;
+  if (!station.hasTenant(tenant)) station.setTenant(tenant, {inference.tenant->settings.weight, {}, {}});
+  dispatch::Request request;
+  request.tenant = tenant;
+  request.service = inference.deployment->stationService;
+  request.deadline = inference.deadline;
+  request.inputElements = inference.elements;
+  request.bytes = Bytes(static_cast<std::int64_t>(inference.request.cellBytes));
+  request.cookie = inference.index;
+  const dispatch::Admission admission = station.enqueue(request, now());
+  if (!admission.accepted()) return refuse(inference, refusedBy(admission.refusal));
+  inference.stage = Stage::Queued;
+  inference.handle = admission.handle;
+}
+
+// --- Lanes ---
+
+// Does all that is due at a station. Answers may bring the next request of the same connection, and with it another call: that one is done in a further round.
+void Gateway::Core::pump(Deployment& deployment) {
+  if (std::exchange(deployment.pumping, true)) {
+    deployment.pumpAgain = true;
+    return;
+  }
+  do {
+    deployment.pumpAgain = false;
+    deployment.decisions.clear();
+    deployment.station.next(now(), deployment.decisions);
+    for (std::size_t i = 0; i < deployment.decisions.dispatches.size(); ++i) run(deployment, deployment.decisions.dispatches[i]);
+    for (std::size_t i = 0; i < deployment.decisions.drops.size(); ++i) {
+      const dispatch::Drop drop = deployment.decisions.drops[i];
+      refuse(*inferences_[drop.cookie], refusedBy(drop.refusal));
+    }
+  } while (deployment.pumpAgain);
+  deployment.pumping = false;
+  if (const auto next = deployment.station.nextEvent()) arm(deployment, *next);
+  publishLoad(deployment);
+}
+
+void Gateway::Core::run(Deployment& deployment, const dispatch::Dispatch& dispatch) {
+  Inference& inference = *inferences_[dispatch.cookie];
+  Lane& lane = deployment.lanes[dispatch.slotCookie];
+  inference.stage = Stage::Running;
+  inference.lane = static_cast<std::uint32_t>(dispatch.slotCookie);
+  inference.dispatchedAt = now();
+  uncharge(inference);
+  inference.service->statistics.queue.record((inference.dispatchedAt - inference.queuedAt).count());
+  lane.inference = inference.index;
+  ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
+  arm(deployment, inference.deadline);
+
+  RunRequest request{inference.cell, inference.inputs, {}, inference.service->settings.maxRun};
+  request.outputs.reserve(inference.request.outputs.size());
+  for (const oip::RequestOutput& output : inference.request.outputs) request.outputs.push_back(output.output);
+  deployment.backend.run(lane.info.ref, std::move(request), [self = self_, ticket = ticketOf(inference)](RunOutcome outcome) {
+    if (*self == nullptr) return;
+    Inference* const finished = (*self)->at(ticket);
+    if (finished != nullptr) (*self)->completed(*finished, std::move(outcome));
+  });
+}
+
+void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
+  Deployment& deployment = *inference.deployment;
+  Lane& lane = deployment.lanes[inference.lane];
+  const bool own = lane.info.laneClass == LaneClass::Own;
+  lane.inference = kNoInference;
+  --(own ? deployment.busyOwn : deployment.busyLoan);
+  ServiceLoad& load = *inference.service->load;
+  (own ? load.ownCpuNanos : load.loanCpuNanos).fetch_add(std::max<std::int64_t>(outcome.cpu.count(), 0), std::memory_order_relaxed);
+
+  auto how = dispatch::Outcome::Succeeded;
+  if (outcome.neverStarted) how = dispatch::Outcome::NeverStarted;
+  else if (outcome.instanceCrashed) how = dispatch::Outcome::Crashed;
+  else if (!outcome.answer.ok()) how = inference.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
+  if (!outcome.neverStarted) inference.service->statistics.run.record((now() - inference.dispatchedAt).count());
+  if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
+  deployment.station.completed(inference.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now());
+  inference.handle = {};
+  inference.stage = Stage::Reading;  // neither queued nor running
+  pump(deployment);                  // the lane's next request first, then this one's answer
+
+  if (outcome.answer.ok() && !inference.answered) respond(inference, std::move(*outcome.answer));
+  else if (outcome.neverStarted || outcome.instanceCrashed) crashedOrLost(inference, outcome);
+  else if (!inference.answered) refuse(inference, {outcome.answer.error(), {}, {}, 0});
+  else release(inference);
+}
+
+void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcome) {
+  const auto unavailable = [](std::string reason, std::string message) { return notReady(std::move(reason), std::move(message)); };
+  if (outcome.instanceCrashed) {
+    const int crashes = inference.service->crashes.crashed(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()));
+    if (inference.answered) return release(inference);
+    if (crashes >= 2) return refuse(inference, {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
+    return refuse(inference, unavailable("InstanceCrashed", "the instance that ran this request crashed"));
+  }
+  if (inference.answered) return release(inference);
+  if (std::exchange(inference.retried, true) || inference.deadline <= now()) return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
+  Deployment& deployment = *inference.deployment;
+  inference.queuedAt = now();
+  if (!deployment.hasOpenLane()) return wait(inference);
+  enqueue(inference);
+  pump(deployment);
+}
+
+void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result) {
+  const ModelSignature& signature = inference.deployment->backend.signature();
+  views_.clear();
+  const std::span<const OutputTensor> outputs = result->outputs();
+  const auto& wanted = inference.request.outputs;
+  if (outputs.size() != wanted.size()) return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered another number of outputs than it was asked for"}, {}, {}, 0});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    views_.push_back({&signature.outputs[static_cast<std::size_t>(wanted[i].output)], &outputs[i].shape, outputs[i].data, wanted[i].binary});
+  }
+  oip::InferResponse text;
+  const Status written = oip::writeInferResponse(inference.model, oip::kModelVersion, inference.request.id, views_, text);
+  if (!written) return refuse(inference, {written.error(), {}, {}, 0});
+  http::Response response;
+  response.contentType = text.binary ? "application/octet-stream" : "application/json";
+  if (text.binary) response.headers.add("Inference-Header-Content-Length", std::to_string(text.json.size()));
+  response.headers.add("X-Request-Id", inference.requestId);
+  response.body = std::move(text.json);
+  response.parts = std::move(text.parts);
+  if (!response.parts.empty()) response.owner = std::shared_ptr<const Answer>(std::move(result));
+  inference.service->statistics.bytesOut += static_cast<std::int64_t>(text.bytes);
+  const auto context = std::move(inference.context);
+  end(inference, 200, {});
+  context->respond(std::move(response));
+}
+
+// --- Ends ---
+
+void Gateway::Core::refuse(Inference& inference, const Refused& refused) {
+  const auto context = std::move(inference.context);
+  http::Response response = refusalResponse(refused, inference.requestId, rng_);
+  end(inference, refused.httpStatus(), refused.error.reason);
+  context->respond(std::move(response));
+}
+
+// Counts the request once; what still runs keeps its place until the worker confirms the end.
+void Gateway::Core::end(Inference& inference, int status, std::string_view reason) {
+  const Instant finished = now();
+  const Nanos total = finished - inference.arrived;
+  ServiceStatistics& statistics = inference.service->statistics;
+  inference.answered = true;
+  statistics.requests.answer(status, reason);
+  inference.tenant->counts.answer(status, reason);
+  statistics.lastInference = loop_.clock().wall();
+  if (status == 200) {
+    statistics.total.record(total.count());
+    statistics.recentTotal.record(total.count(), finished);
+    const Nanos objective = inference.service->settings.objective;
+    if (objective > Nanos{} && total <= objective) ++statistics.withinObjective;
+  } else {
+    statistics.failedNanos += total.count();
+  }
+  if (inference.stage != Stage::Running) release(inference);
+}
+
+void Gateway::Core::uncharge(Inference& inference) {
+  if (inference.charged > 0) limits_.unqueue(inference.tenant->id, Bytes(std::exchange(inference.charged, 0)));
+}
+
+void Gateway::Core::clientGone(Inference& inference) {
+  if (inference.answered) return;
+  Deployment& deployment = *inference.deployment;
+  if (inference.stage == Stage::Waiting) leaveWaitingRoom(inference);
+  if (inference.stage == Stage::Queued) deployment.station.cancel(inference.handle);
+  if (inference.stage == Stage::Running) terminate(inference);
+  refuse(inference, {{Code::Cancelled, "ClientGone", "the client closed the connection"}, {}, {}, 0});
+  publishLoad(deployment);
+}
+
+void Gateway::Core::terminate(Inference& inference) {
+  if (std::exchange(inference.terminating, true)) return;
+  inference.deployment->backend.terminate(inference.deployment->lanes[inference.lane].info.ref);
+}
+
+// --- Time ---
+
+// One timer per deployment, for the earliest thing that may be due; too early is harmless, so it is not moved back.
+void Gateway::Core::arm(Deployment& deployment, Instant when) {
+  if (deployment.armed && *deployment.armed <= when) return;
+  deployment.armed = when;
+  deployment.timer = loop_.after(std::max(when - now(), Nanos{1}), [this, &deployment] { onTimer(deployment); });
+}
+
+void Gateway::Core::onTimer(Deployment& deployment) {
+  deployment.armed.reset();
+  const Instant at = now();
+  for (std::size_t i = 0; i < deployment.lanes.size(); ++i) {
+    const std::uint32_t index = deployment.lanes[i].inference;
+    if (index == kNoInference || inferences_[index]->answered) continue;
+    Inference& inference = *inferences_[index];
+    if (inference.deadline > at) {
+      arm(deployment, inference.deadline);
+      continue;
+    }
+    terminate(inference);
+    refuse(inference, deadlinePassed());
+  }
+  const std::vector<std::uint32_t> waiting = deployment.waitingRoom;
+  for (const std::uint32_t index : waiting) {
+    Inference& inference = *inferences_[index];
+    if (inference.stage != Stage::Waiting || inference.deployment != &deployment) continue;
+    if (inference.waitUntil > at) {
+      arm(deployment, inference.waitUntil);
+      continue;
+    }
+    leaveWaitingRoom(inference);
+    if (inference.deadline <= at) refuse(inference, {{Code::DeadlineExceeded, "ExpiredInQueue", "the deadline passed while the request waited for an instance"}, {}, Seconds(1), 0});
+    else refuse(inference, notReady("ServiceNotReady", "no instance of the service came up in time"));
+  }
+  pump(deployment);
+}
+
+}  // namespace coterie::gateway

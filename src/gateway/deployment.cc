@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <utility>
+
+#include "gateway/service.h"
+
+namespace coterie::gateway {
+
+namespace {
+dispatch::StationOptions stationOptions(const ServiceSettings& settings) { return {{settings.maxQueuedRequests, settings.maxQueuedBytes}, 0}; }
+dispatch::ServiceOptions serviceOptions(const ServiceSettings& settings) { return {settings.weight, {}, settings.initialRun}; }
+}  // namespace
+
+Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events)
+    : service(std::move(of)), backend(runsOn), station(stationOptions(service->settings)), events_(events) {
+  stationService = station.addService(serviceOptions(service->settings));
+}
+
+Deployment::~Deployment() { backend.setListener(nullptr); }
+
+void Deployment::settingsChanged() {
+  station.configure(stationOptions(service->settings));
+  station.setService(stationService, serviceOptions(service->settings));
+}
+
+void Deployment::laneReady(const LaneInfo& lane) {
+  auto place = std::find_if(lanes.begin(), lanes.end(), [](const Lane& old) { return !old.present && old.inference == kNoInference; });
+  if (place == lanes.end()) place = lanes.insert(lanes.end(), Lane{});
+  const auto cookie = static_cast<std::uint64_t>(place - lanes.begin());
+  const auto slotClass = lane.laneClass == LaneClass::Own ? dispatch::SlotClass::Own : dispatch::SlotClass::Loan;
+  *place = {lane, station.addSlot(stationService, slotClass, cookie), true, false, false, kNoInference};
+  station.setSlotOpen(place->slot, false);
+  if (applyAllowances()) events_.lanesChanged(*this);
+}
+
+void Deployment::laneGone(const LaneRef& ref) {
+  const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& each) { return each.present && each.info.ref == ref; });
+  if (lane == lanes.end()) return;
+  if (lane->open) --(lane->info.laneClass == LaneClass::Own ? openOwn_ : openLoan_);
+  lane->present = false;
+  lane->open = false;
+  station.removeSlot(lane->slot);
+  events_.lanesChanged(*this);
+}
+
+bool Deployment::applyAllowances() {
+  bool opened = false;
+  for (Lane& lane : lanes) {
+    if (!lane.present) continue;
+    const auto found = service->allowances.find(lane.info.ref.instance);
+    const LaneAllowance allowance = found == service->allowances.end() ? LaneAllowance{} : found->second;
+    const int allowed = lane.info.laneClass == LaneClass::Own ? allowance.own : allowance.loan;
+    // Its rank among the lanes of its class and instance, by id.
+    const auto before = std::count_if(lanes.begin(), lanes.end(), [&](const Lane& other) {
+      return other.present && other.info.laneClass == lane.info.laneClass && other.info.ref.instance == lane.info.ref.instance && other.info.ref.lane < lane.info.ref.lane;
+    });
+    const bool open = before < allowed && !lane.lost;
+    if (open == lane.open) continue;
+    lane.open = open;
+    opened |= open;
+    (lane.info.laneClass == LaneClass::Own ? openOwn_ : openLoan_) += open ? 1 : -1;
+    station.setSlotOpen(lane.slot, open);
+  }
+  return opened;
+}
+
+void Deployment::instanceLost(InstanceId instance) {
+  for (Lane& lane : lanes) {
+    if (lane.info.ref.instance == instance) lane.lost = true;
+  }
+  applyAllowances();
+}
+
+int Deployment::presentLanes(LaneClass laneClass) const {
+  return static_cast<int>(std::count_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.present && lane.info.laneClass == laneClass; }));
+}
+
+}  // namespace coterie::gateway

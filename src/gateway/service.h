@@ -1,0 +1,142 @@
+// What the gateway knows of a service, of a backend that runs it, and of one inference. Internal to src/gateway; logic is in core*.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dispatch/station.h"
+#include "gateway/crash_memory.h"
+#include "gateway/gateway.h"
+#include "gateway/load.h"
+#include "gateway/statistics.h"
+#include "http/server.h"
+#include "model/ids.h"
+#include "oip/infer_request.h"
+#include "ports/clock.h"
+#include "ports/model_backend.h"
+
+namespace coterie::gateway {
+
+inline constexpr std::uint32_t kNoInference = UINT32_MAX;
+
+struct Tenant {
+  TenantId id;
+  TenantName name;
+  TenantSettings settings;
+  bool removed{false};
+  RequestCounts counts;
+};
+
+class Deployment;
+
+// Stays while requests of it are under way, also when it has been withdrawn.
+struct Service {
+  ServiceName name;
+  ServiceSettings settings;
+  TenantId tenant;
+  std::shared_ptr<ServiceLoad> load;
+  std::map<InstanceId, LaneAllowance> allowances;
+  ServiceStatistics statistics;
+  CrashMemory crashes;           // of the model that is loaded now
+  Deployment* current{nullptr};  // takes new requests; null: nothing loaded
+};
+
+struct Lane {
+  LaneInfo info;
+  dispatch::SlotId slot;
+  bool present{false};
+  bool open{false};
+  bool lost{false};                       // its worker is known to be dead, laneGone() has still to come
+  std::uint32_t inference{kNoInference};  // what runs there
+};
+
+// What a deployment tells the core of.
+class DeploymentEvents {
+ public:
+  virtual ~DeploymentEvents() = default;
+  virtual void lanesChanged(Deployment& deployment) = 0;
+};
+
+// One backend of a service, with the station that orders its requests. A replaced one stays until it has finished what it holds.
+class Deployment final : public ModelBackend::Listener {
+ public:
+  Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events);
+  ~Deployment() override;
+  Deployment(const Deployment&) = delete;
+  Deployment& operator=(const Deployment&) = delete;
+
+  void laneReady(const LaneInfo& lane) override;
+  void laneGone(const LaneRef& lane) override;
+  // Opens and closes slots as the service's allowances say. True if one was opened.
+  bool applyAllowances();
+  void settingsChanged();
+  // The worker of this instance is dead: nothing more to any of its lanes, though laneGone() comes only after the completions.
+  void instanceLost(InstanceId instance);
+  [[nodiscard]] int openLanes(LaneClass laneClass) const { return laneClass == LaneClass::Own ? openOwn_ : openLoan_; }
+  [[nodiscard]] bool hasOpenLane() const { return openOwn_ + openLoan_ > 0; }
+  [[nodiscard]] int presentLanes(LaneClass laneClass) const;
+
+  std::shared_ptr<Service> service;
+  ModelBackend& backend;
+  dispatch::Station station;
+  dispatch::ServiceId stationService;
+  dispatch::Decisions decisions;              // reused
+  std::vector<Lane> lanes;                    // by slot cookie; places are reused
+  std::vector<std::uint32_t> waitingRoom;     // inferences without an open lane, oldest first
+  std::int64_t waitingBytes{0};
+  std::int64_t busyOwn{0};
+  std::int64_t busyLoan{0};
+  std::int64_t attached{0};                   // inferences that hold a cell or wait here
+  bool retiring{false};
+  std::function<void()> drained;
+  bool pumping{false};
+  bool pumpAgain{false};
+  TimerHandle timer;
+  std::optional<Instant> armed;
+
+ private:
+  DeploymentEvents& events_;
+  int openOwn_{0};
+  int openLoan_{0};
+};
+
+enum class Stage : std::uint8_t { Free, Reading, Waiting, Queued, Running };
+
+// One inference from its head to its end. Reused with its buffers; `generation` tells a late callback that it comes too late.
+struct Inference {
+  std::uint32_t index{0};
+  std::uint32_t generation{1};
+  Stage stage{Stage::Free};
+  std::shared_ptr<http::RequestContext> context;  // until answered
+  Tenant* tenant{nullptr};
+  std::shared_ptr<Service> service;
+  Deployment* deployment{nullptr};
+  std::string model;      // as the caller wrote it
+  std::string requestId;
+  std::string text;       // the JSON part, or the whole unpacked body
+  std::int64_t buffered{0};
+  std::int64_t charged{0};  // bytes on the tenant's queuedBytes
+  oip::InferRequest request;
+  std::shared_ptr<InputCell> cell;
+  std::vector<InputTensor> inputs;
+  std::vector<std::span<std::byte>> parts;
+  std::uint64_t elements{0};
+  dispatch::RequestHandle handle;
+  std::uint32_t lane{0};
+  Instant arrived{};
+  Instant queuedAt{};
+  Instant dispatchedAt{};
+  Instant deadline{};
+  Instant waitUntil{};    // in the waiting room
+  bool answered{false};
+  bool terminating{false};
+  bool retried{false};
+};
+
+}  // namespace coterie::gateway

@@ -1,0 +1,101 @@
+// Counts and latencies of the request path, per service and per tenant.
+//
+// A request is counted in `started` when it is known whose it is, and under its status exactly once, when it is answered or its client has gone; so
+// started - answered = under way, exactly, also while requests run for minutes. Latencies in nanoseconds; the recent ones cover the last 10 to 20 seconds.
+// Reasons are the gateway's own words, so their number is bounded. Copyable values. Thread-compatible (gateway's loop).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/units.h"
+#include "model/ids.h"
+
+namespace coterie::gateway {
+
+inline constexpr std::array<int, 14> kStatuses{200, 400, 401, 403, 404, 405, 409, 413, 429, 499, 500, 501, 503, 504};
+
+struct RequestCounts {
+  std::int64_t started{0};
+  std::array<std::int64_t, kStatuses.size()> byStatus{};     // in the order of kStatuses
+  std::map<std::string, std::int64_t, std::less<>> refused;  // by reason: all but 200 and 499
+
+  void answer(int status, std::string_view reason);
+  [[nodiscard]] std::int64_t answered() const;
+  [[nodiscard]] std::int64_t underWay() const { return started - answered(); }
+  [[nodiscard]] std::int64_t of(int status) const;
+};
+
+// A histogram that forgets: what was recorded in this window of 10 s and the one before.
+class RecentHistogram {
+ public:
+  void record(std::int64_t value, Instant now) {
+    turn(now);
+    current_.record(value);
+  }
+  [[nodiscard]] Histogram read(Instant now) const;
+
+ private:
+  static constexpr Nanos kWindow = Seconds(10);
+  void turn(Instant now);
+
+  Histogram current_;
+  Histogram previous_;
+  Instant start_{};
+};
+
+struct ServiceStatistics {
+  RequestCounts requests;
+  Histogram queue;               // waiting for a lane, of requests that got one
+  Histogram run;                 // on a lane, of requests that ended there
+  Histogram total;               // from the complete head to the answer, of status 200
+  RecentHistogram recentTotal;
+  std::int64_t withinObjective{0};  // of status 200
+  std::int64_t failedNanos{0};      // from head to answer, of all others
+  std::int64_t bytesIn{0};          // tensor bytes accepted
+  std::int64_t bytesOut{0};         // bytes of answers with status 200
+  WallTime lastInference;
+};
+
+struct ServiceSnapshot {
+  ServiceName name;
+  TenantName tenant;
+  RequestCounts requests;
+  Histogram queue;
+  Histogram run;
+  Histogram total;
+  Histogram recentTotal;
+  std::int64_t withinObjective{0};
+  std::int64_t bytesIn{0};
+  std::int64_t bytesOut{0};
+  std::int64_t queued{0};
+  std::int64_t queuedBytes{0};
+  std::int64_t inFlight{0};
+  int ownLanes{0};                // present
+  int openOwnLanes{0};
+  int openLoanLanes{0};
+  std::int64_t ownCpuNanos{0};
+  std::int64_t loanCpuNanos{0};
+};
+
+struct TenantSnapshot {
+  TenantName tenant;
+  RequestCounts requests;         // of all its requests, whatever the service
+  std::int64_t concurrent{0};
+  std::int64_t queuedBytes{0};
+};
+
+struct GatewaySnapshot {
+  std::vector<ServiceSnapshot> services;  // by name; those draining under a replaced model are in their service's figures
+  std::vector<TenantSnapshot> tenants;    // by name
+  RequestCounts unauthenticated;          // no key, or an unknown one
+  std::int64_t bufferedBytes{0};
+};
+
+}  // namespace coterie::gateway

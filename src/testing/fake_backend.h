@@ -1,0 +1,68 @@
+// A ModelBackend without workers: cells on the heap, lanes that a test makes and breaks, answers that a test gives or that come by themselves.
+//
+// With Mode::Echo a run is answered on the loop's next turn: output i is input i (of one signature's order), byte for byte. With Mode::Manual it waits until the
+// test calls finish() or fail(). Keeps ModelBackend's promises: completion exactly once, never from inside run(); a lane runs one request at a time (asserted).
+// Thread rule: the loop's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ports/clock.h"
+#include "ports/model_backend.h"
+
+namespace coterie::testing {
+
+class FakeBackend final : public ModelBackend {
+ public:
+  enum class Mode : std::uint8_t { Echo, Manual };
+  struct Running {
+    RunRequest request;
+    Completion completion;
+    bool terminated{false};
+  };
+
+  FakeBackend(EventLoop& loop, ModelSignature signature, Mode mode);
+  ~FakeBackend() override;
+
+  void setListener(Listener* listener) override;
+  [[nodiscard]] const ModelSignature& signature() const override { return signature_; }
+  [[nodiscard]] Result<std::shared_ptr<InputCell>> allocate(std::size_t bytes) override;
+  void run(const LaneRef& lane, RunRequest request, Completion completion) override;
+  void terminate(const LaneRef& lane) override;
+
+  void addLane(int instance, int lane, LaneClass laneClass = LaneClass::Own);
+  void removeLane(int instance, int lane);  // what runs there must have been finished
+  // Answers what runs on the lane: by echo, or by an error.
+  void finish(int instance, int lane);
+  void fail(int instance, int lane, Error error);
+  void crash(int instance, int lane);        // in flight when the worker died; the lane goes
+  void loseUnstarted(int instance, int lane);  // the worker went before it took the request; the lane goes
+
+  [[nodiscard]] const std::map<LaneRef, Running>& running() const { return running_; }
+  [[nodiscard]] bool runs(int instance, int lane) const { return running_.contains({InstanceId(instance), LaneId(lane)}); }
+  [[nodiscard]] std::size_t cells() const { return *cells_; }  // alive
+  std::size_t arenaBytes{std::size_t{1} << 30U};               // more at once: ArenaFull
+  std::uint64_t runCount{0};
+
+ private:
+  void complete(const LaneRef& lane, RunOutcome outcome);
+  [[nodiscard]] std::unique_ptr<Answer> echo(const RunRequest& request) const;
+
+  EventLoop& loop_;
+  ModelSignature signature_;
+  Mode mode_;
+  Listener* listener_{nullptr};
+  std::vector<LaneInfo> lanes_;
+  std::map<LaneRef, Running> running_;
+  std::shared_ptr<std::size_t> cells_;
+  std::shared_ptr<std::size_t> used_;
+  std::shared_ptr<FakeBackend*> self_;
+};
+
+}  // namespace coterie::testing
