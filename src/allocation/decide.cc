@@ -65,7 +65,7 @@ void finish(const Problem& problem, Plan& plan) {
       }
     }
   }
-  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, problem.config);
+  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, memory, problem.config);
 }
 
 Plan decide(const Snapshot& snapshot, const Config& config) {

@@ -20,7 +20,10 @@ class Improver {
     outcome_.deferredByTime.assign(movables.size(), false);
     outcome_.deferredByBucket.assign(movables.size(), false);
     outcome_.bucketLeft = bucket;
-    for (int c = 0; c < board.claimants(); ++c) costs_[at(c)] = costOf(c);
+    for (int c = 0; c < board.claimants(); ++c) {
+      homes_.push_back(assigned(c, movables[at(c)].containers));
+      costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
+    }
     boardCost_ = boardCost(board);
   }
 
@@ -33,6 +36,7 @@ class Improver {
         while (tryGather(c) || tryUnshare(c)) again = true;
       }
     }
+    outcome_.homes = std::move(homes_);
     return std::move(outcome_);
   }
 
@@ -42,13 +46,12 @@ class Improver {
 
   [[nodiscard]] bool isPool(int claimant) const { return !board_.tenantOf(claimant).valid(); }
 
-  [[nodiscard]] std::int64_t costOf(int claimant) const {
+  // The containers' CPUs if they start from `held`. Trials start from what the plan has so far, so that the plan, once applied, judges the same trials alike.
+  [[nodiscard]] std::vector<Positions> assigned(int claimant, std::vector<Positions> held) const {
     const std::vector<int>& cpus = board_.owned(claimant);
-    if (spanOf(layout_, cpus) == 0) return 0;
-    std::vector<Positions> held = movables_[at(claimant)].containers;
+    if (held.empty() || cpus.empty()) return {cpus};
     for (Positions& one : held) std::erase_if(one, [&](int position) { return board_.owner(position) != claimant; });
-    if (held.empty()) return groupCost(layout_, cpus, {cpus});
-    return groupCost(layout_, cpus, assignContainers(layout_, cpus, held));
+    return assignContainers(layout_, cpus, held);
   }
 
   [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {
@@ -72,8 +75,10 @@ class Improver {
     gain -= cost;
     std::int64_t moved = 0;
     std::vector<std::int64_t> costs;
+    std::vector<std::vector<Positions>> homes;
     for (const auto& [claimant, cpus] : before) {
-      costs.push_back(costOf(claimant));
+      homes.push_back(assigned(claimant, homes_[at(claimant)]));
+      costs.push_back(groupCost(layout_, board_.owned(claimant), homes.back()));
       gain += costs_[at(claimant)] - costs.back();
       moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
     }
@@ -81,6 +86,7 @@ class Improver {
     if (!worthwhile || !affordable(before, moved)) return restore(before), false;
     for (std::size_t i = 0; i < before.size(); ++i) {
       costs_[at(before[i].first)] = costs[i];
+      homes_[at(before[i].first)] = std::move(homes[i]);
       outcome_.moved[at(before[i].first)] += std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
     }
     outcome_.gain[at(before.front().first)] += gain;
@@ -207,6 +213,7 @@ class Improver {
   const std::vector<Movable>& movables_;
   const Config& config_;
   std::vector<std::int64_t> costs_;  // quarters, per claimant
+  std::vector<std::vector<Positions>> homes_;
   std::int64_t boardCost_{0};
   MoveOutcome outcome_;
 };

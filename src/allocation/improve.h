@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "allocation/assignment.h"
 #include "allocation/decide.h"
 #include "allocation/selection.h"
 
@@ -19,9 +20,10 @@ namespace coterie::allocation {
 
 struct Movable {
   bool mayMove{true};                         // not within its interval; not the pool
-  std::vector<std::vector<int>> containers;   // positions each container holds now
+  std::vector<Positions> containers;          // what each container holds now; none: the pool
 };
 struct MoveOutcome {
+  std::vector<std::vector<Positions>> homes;  // per claimant: its containers' CPUs (container resource assignment of the result)
   std::vector<std::int64_t> moved;     // per claimant: CPUs moved for better fit
   std::vector<std::int64_t> gain;      // per claimant: gain of J in quarters, summed
   std::vector<bool> deferredByTime;    // a worthwhile change waits for the group's interval

@@ -31,8 +31,8 @@ struct Item {
 class Planner {
  public:
   Planner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets, const CpuSet& newPool,
-          const Config& config)
-      : layout_(layout), groups_(groups), targets_(targets), config_(config), poolAlways_(snapshot.pool & newPool) {}
+          const MemoryMap& memory, const Config& config)
+      : layout_(layout), groups_(groups), targets_(targets), memory_(memory), config_(config), poolAlways_(snapshot.pool & newPool) {}
 
   std::vector<Step> run() {
     makeItems();
@@ -119,10 +119,16 @@ class Planner {
 
   void widenMemory() {
     for (Item& item : items_) {
-      if (!memoryDiffers(item) || item.target->memoryNodes.isSubsetOf(item.state->memoryNodes)) continue;
-      item.memoryWiden = add(StepKind::SetMemoryNodes, item, {}, {});
-      steps_.back().memoryNodes = item.state->memoryNodes | item.target->memoryNodes;
+      if (memoryDiffers(item) && !item.target->memoryNodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, item.target->memoryNodes);
     }
+  }
+
+  void widenTo(Item& item, const CpuSet& nodes) {
+    if (item.memoryWiden == kNone) {
+      item.memoryWiden = add(StepKind::SetMemoryNodes, item, {}, {});
+      steps_.back().memoryNodes = item.state->memoryNodes;
+    }
+    steps_[at(item.memoryWiden)].memoryNodes |= nodes;
   }
 
   // Everything that containers hold (now) or shall hold: the set above all of them.
@@ -244,6 +250,8 @@ class Planner {
   }
 
   bool stepTo(Item& item, StepKind kind, CpuSet cpus, std::vector<int> waits) {
+    const CpuSet nodes = memory_.nearest(cpus);
+    if (config_.memoryNodes && !nodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, nodes);
     waits.push_back(item.memoryWiden);
     if (!cpus.isSubsetOf(before_)) waits.push_back(ancestors_);
     item.aside = cpus;
@@ -334,7 +342,8 @@ class Planner {
 
   void narrowMemory() {
     for (const Item& item : items_) {
-      if (!memoryDiffers(item) || item.state->memoryNodes.isSubsetOf(item.target->memoryNodes) || item.stuck) continue;
+      const CpuSet& written = item.memoryWiden == kNone ? item.state->memoryNodes : steps_[at(item.memoryWiden)].memoryNodes;
+      if (!config_.memoryNodes || item.stuck || item.target->memoryNodes.empty() || written.isSubsetOf(item.target->memoryNodes)) continue;
       if (std::find(incomplete_.begin(), incomplete_.end(), item.groupIndex) != incomplete_.end()) continue;
       add(StepKind::SetMemoryNodes, item, {}, {item.memoryWiden, item.narrow, item.stepAside, item.last});
       steps_.back().memoryNodes = item.target->memoryNodes;
@@ -359,6 +368,7 @@ class Planner {
   const Layout& layout_;
   const std::vector<const GroupState*>& groups_;
   const std::vector<GroupTarget>& targets_;
+  const MemoryMap& memory_;
   const Config& config_;
   CpuSet poolAlways_;                        // the pool's before and after
   std::vector<Item> items_;
@@ -376,8 +386,8 @@ class Planner {
 }  // namespace
 
 std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
-                            const CpuSet& newPool, const Config& config) {
-  return Planner(layout, snapshot, groups, targets, newPool, config).run();
+                            const CpuSet& newPool, const MemoryMap& memory, const Config& config) {
+  return Planner(layout, snapshot, groups, targets, newPool, memory, config).run();
 }
 
 }  // namespace coterie::allocation

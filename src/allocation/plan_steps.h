@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "allocation/assignment.h"
 #include "allocation/decide.h"
 #include "allocation/layout.h"
 
@@ -18,6 +19,6 @@ namespace coterie::allocation {
 
 // Targets: one per group of the snapshot, ascending id, containers as in the snapshot.
 [[nodiscard]] std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
-                                          const std::vector<GroupTarget>& targets, const CpuSet& newPool, const Config& config);
+                                          const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config);
 
 }  // namespace coterie::allocation

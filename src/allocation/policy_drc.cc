@@ -177,7 +177,8 @@ class Drc {
       movables[c].mayMove = !group.lastOptionalMove || *group.lastOptionalMove + problem_.config.optionalMoveInterval <= snapshot.now;
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
     }
-    const MoveOutcome outcome = improve(*board_, holders_, movables, plan_.bucket.level.value, problem_.config);
+    MoveOutcome outcome = improve(*board_, holders_, movables, plan_.bucket.level.value, problem_.config);
+    homes_ = std::move(outcome.homes);
     plan_.bucket.level = MilliCpu(outcome.bucketLeft);
     for (std::size_t c = 0; c < claimants_.size(); ++c) {
       if (claimants_[c].group < 0) continue;
@@ -210,12 +211,7 @@ class Drc {
         continue;
       }
       const std::vector<int>& cpus = board_->owned(claimantOf_[g]);
-      std::vector<Positions> held;
-      for (const ContainerState& container : groups_[g]->containers) {
-        held.push_back(layout_.toPositions(container.home));
-        std::erase_if(held.back(), [&](int position) { return board_->owner(position) != claimantOf_[g]; });
-      }
-      const std::vector<Positions> homes = assignContainers(layout_, cpus, held);
+      const std::vector<Positions>& homes = homes_[at(claimantOf_[g])];
       for (std::size_t c = 0; c < homes.size(); ++c) {
         target.containers[c].home = layout_.toSet(homes[c]);
         target.containers[c].ownLanes = static_cast<int>(homes[c].size());
@@ -280,6 +276,7 @@ class Drc {
   int poolClaimant_{kFree};
   std::vector<int> holders_;     // per position: the claimant that holds it now
   std::optional<Board> board_;
+  std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
 };
 }  // namespace
 

@@ -1,0 +1,379 @@
+// Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are cut; H1-H7 hold
+// after every step, plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is left.
+//
+// COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed, verbosely. A failure prints the seed that replays it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include "allocation/decide.h"
+#include "allocation/invariants.h"
+#include "allocation/layout.h"
+#include "allocation/replay.h"
+#include "allocation/sizing.h"
+#include "base/rng.h"
+#include "testing/machine_generator.h"
+
+namespace coterie::allocation {
+namespace {
+
+const Machine& machineOf(std::uint64_t seed) {
+  static const std::vector<Machine> machines = [] {
+    std::vector<Machine> made;
+    for (const std::string_view name : testing::machineNames()) made.push_back(testing::machineNamed(name));
+    return made;
+  }();
+  return machines[seed % machines.size()];
+}
+
+std::string text(const Snapshot& snapshot) {
+  std::ostringstream out;
+  out << "usable " << usableCpus(*snapshot.machine, snapshot.reserved).toString() << " pool " << snapshot.pool.toString() << "\n";
+  for (const GroupState& group : snapshot.groups) {
+    out << "  group " << group.id.value << " tenant " << group.tenant.value << " band " << static_cast<int>(group.band) << " weight " << group.tenantWeight << "/" << group.weight
+        << " floor " << group.floor.value << " ceiling " << group.ceiling.value << " demand " << group.demand.value << (group.queuedBeyondOwnLanes ? " queued" : "")
+        << (group.lend == Lend::Never ? " never lends" : "") << "\n";
+    for (const ContainerState& one : group.containers) {
+      out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString() << "\n";
+    }
+  }
+  return out.str();
+}
+
+std::string text(const Plan& plan) {
+  static constexpr std::array<const char*, 8> kKinds{"WidenAncestors", "NarrowHome", "WidenHome", "SwapHome", "SetLoans", "SetMemoryNodes", "SetWeight", "NarrowAncestors"};
+  std::ostringstream out;
+  out << "plan: pool " << plan.pool.toString() << "\n";
+  for (const GroupTarget& target : plan.groups) {
+    out << "  group " << target.id.value << " entitled " << target.entitlement.value << (target.inPool ? " pool" : "") << (target.pending ? " pending" : "") << ":";
+    for (const ContainerTarget& one : target.containers) out << " " << one.id.value << "=" << one.home.toString() << "+" << one.loans.toString();
+    out << "\n";
+  }
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    out << "  step " << s << " " << kKinds[static_cast<std::size_t>(step.kind)] << " " << step.container.value << " cpus " << step.cpus.toString() << " nodes "
+        << step.memoryNodes.toString() << " weight " << step.weight << " waits";
+    for (const int wait : step.waitsFor) out << " " << wait;
+    out << "\n";
+  }
+  return out.str();
+}
+
+class History {
+ public:
+  History(std::uint64_t seed, bool verbose) : rng_(seed), whole_(machineOf(seed)), machine_(whole_), verbose_(verbose) {
+    snapshot_.machine = &machine_;
+    snapshot_.now = Instant(Seconds(rng_.between(0, 100)));
+    snapshot_.bucket = {MilliCpu(1'000'000), snapshot_.now};
+    cutsSets_ = rng_.chance(50);
+    config_.lending = !rng_.chance(10);
+    config_.memoryNodes = !rng_.chance(10);
+    weights_ = rng_.chance(50);
+    if (whole_.online.count() > 4 && rng_.chance(30)) snapshot_.reserved.add(whole_.online.first());
+  }
+
+  // Empty if all went well, else what went wrong.
+  std::string run() {
+    const int events = static_cast<int>(rng_.between(4, 16));
+    for (int i = 0; i < events && problem_.empty(); ++i) {
+      const int changes = rng_.chance(25) ? 3 : 1;
+      for (int change = 0; change < changes; ++change) event();
+      snapshot_.now += Millis(rng_.chance(30) ? rng_.between(0, 40'000) : rng_.between(0, 300));
+      decideAndApply();
+    }
+    return problem_;
+  }
+
+ private:
+  // ---- events ----
+  void event() {
+    const std::int64_t kind = rng_.between(0, 99);
+    if (snapshot_.groups.empty() || kind < 25) return join();
+    if (kind < 33) return leave();
+    if (kind < 45) return resize();
+    if (kind < 60) return workers();
+    if (kind < 70) return cpus();
+    if (kind < 76) return allowance();
+    if (kind < 90) return demand();
+    if (kind < 95) return weights();
+    snapshot_.pool = {};  // the agent was killed: what it remembered is gone
+    for (GroupState& group : snapshot_.groups) group.lastOptionalMove.reset();
+  }
+
+  GroupState& anyGroup() { return snapshot_.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(snapshot_.groups.size()) - 1))]; }
+  MilliCpu someFloor() {
+    switch (rng_.between(0, 4)) {
+      case 0: return MilliCpu(rng_.between(1, 999));
+      case 1: return MilliCpu(1000 * rng_.between(1, 3));
+      case 2: return MilliCpu(rng_.between(1000, 4000));
+      default: return MilliCpu(0);
+    }
+  }
+  MilliCpu someCeiling(MilliCpu floor) {
+    if (rng_.chance(60)) return MilliCpu(1'000'000);
+    return std::max(floor, MilliCpu(rng_.chance(30) ? rng_.between(100, 999) : rng_.between(1000, 6000)));
+  }
+  void addContainer(GroupState& group) {
+    ContainerState container;
+    container.id = InstanceId(nextInstance_++);
+    container.resident = Bytes(rng_.chance(10) ? rng_.between(0, std::int64_t{40} << 30) : std::int64_t{1} << 28);
+    container.cpuWeight = weights_ ? 100 : 0;
+    group.containers.push_back(container);
+  }
+
+  void join() {
+    if (snapshot_.groups.size() > 9) return;
+    GroupState group;
+    group.id = GroupId(nextGroup_++);
+    const int tenant = static_cast<int>(rng_.between(0, 3));
+    group.tenant = TenantId(tenant);
+    group.tenantWeight = tenantWeights_[static_cast<std::size_t>(tenant)];
+    group.band = static_cast<Band>(rng_.between(0, 2));
+    group.weight = rng_.chance(60) ? 100 : rng_.between(1, 1000);
+    group.floor = someFloor();
+    group.ceiling = someCeiling(group.floor);
+    group.lend = rng_.chance(20) ? Lend::Never : Lend::WhenIdle;
+    group.loanLanes = static_cast<int>(rng_.between(0, 3));
+    group.joined = snapshot_.now;
+    const std::int64_t containers = rng_.chance(60) ? 1 : rng_.between(2, 4);
+    for (std::int64_t c = 0; c < containers; ++c) addContainer(group);
+    if (missingForFloor(snapshot_, group).value > 0) return;  // Pending, outside the snapshot
+    const auto place = rng_.between(0, static_cast<std::int64_t>(snapshot_.groups.size()));
+    snapshot_.groups.insert(snapshot_.groups.begin() + place, group);
+  }
+
+  void leave() { snapshot_.groups.erase(snapshot_.groups.begin() + (&anyGroup() - snapshot_.groups.data())); }
+
+  void resize() {
+    GroupState& group = anyGroup();
+    const MilliCpu before = group.floor;
+    group.floor = someFloor();
+    const GroupState copy = group;
+    Snapshot others = snapshot_;
+    std::erase_if(others.groups, [&](const GroupState& one) { return one.id == copy.id; });
+    if (missingForFloor(others, copy).value > 0) group.floor = before;
+    group.ceiling = someCeiling(group.floor);
+    if (rng_.chance(20)) group.lend = group.lend == Lend::Never ? Lend::WhenIdle : Lend::Never;
+  }
+
+  void workers() {
+    GroupState& group = anyGroup();
+    if (rng_.chance(50) && group.containers.size() < 6) return addContainer(group);
+    const auto which = rng_.between(0, static_cast<std::int64_t>(group.containers.size()) - 1);
+    group.containers.erase(group.containers.begin() + which);
+    if (group.containers.empty() || rng_.chance(60)) addContainer(group);  // restarted, or replaced
+  }
+
+  void cpus() {
+    CpuSet online = machine_.online;
+    for (std::int64_t i = rng_.between(1, 3); i > 0; --i) {
+      const std::vector<int> all = whole_.online.toVector();
+      const int cpu = all[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(all.size()) - 1))];
+      if (rng_.chance(50)) {
+        online.add(cpu);
+      } else {
+        online.remove(cpu);
+      }
+    }
+    if ((online - snapshot_.reserved).empty()) online = whole_.online;
+    rebuild(online, machine_.allowed | (online - machine_.online));
+  }
+
+  void allowance() {
+    CpuSet allowed = machine_.online;
+    if (rng_.chance(60)) {
+      for (const int cpu : machine_.online) {
+        if (rng_.chance(30)) allowed.remove(cpu);
+      }
+    }
+    rebuild(machine_.online, allowed);
+  }
+
+  void rebuild(const CpuSet& online, const CpuSet& allowed) {
+    if (((allowed & online) - snapshot_.reserved).empty()) return;
+    machine_ = testing::withOnline(whole_, online, allowed);
+    // cgroup v1 cuts vanished CPUs out of the sets; elsewhere they stay written.
+    if (!cutsSets_) return;
+    for (GroupState& group : snapshot_.groups) {
+      for (ContainerState& container : group.containers) {
+        container.home &= machine_.online;
+        container.loans &= machine_.online;
+        container.awakeLoanLanes = container.loans.count();
+      }
+    }
+  }
+
+  void demand() {
+    for (GroupState& group : snapshot_.groups) {
+      if (rng_.chance(40)) continue;
+      group.demand = MilliCpu(rng_.between(0, 8000));
+      group.queuedBeyondOwnLanes = rng_.chance(60);
+      group.demandBelowEntitlementSince.reset();
+      if (rng_.chance(50)) group.demandBelowEntitlementSince = snapshot_.now - Millis(rng_.between(0, 200));
+    }
+  }
+
+  void weights() {
+    const int tenant = static_cast<int>(rng_.between(0, 3));
+    tenantWeights_[static_cast<std::size_t>(tenant)] = rng_.between(1, 1000);
+    for (GroupState& group : snapshot_.groups) {
+      if (group.tenant.value == tenant) group.tenantWeight = tenantWeights_[static_cast<std::size_t>(tenant)];
+    }
+    anyGroup().weight = rng_.between(1, 1000);
+  }
+
+  // ---- one decision ----
+  void fail(const std::string& what) {
+    if (problem_.empty()) problem_ = what;
+  }
+  void report(const char* when, const std::vector<Violation>& violations, const Plan& plan) {
+    for (const Violation& one : violations) {
+      std::ostringstream out;
+      out << "H" << one.rule << " " << when << ": " << one.what << " (group " << one.group.value << ", container " << one.container.value << ", " << one.cpu << ")\nbefore "
+          << text(before_) << text(plan) << "now " << text(snapshot_);
+      return fail(out.str());
+    }
+  }
+
+  void decideAndApply() {
+    before_ = snapshot_;
+    const Plan plan = decide(snapshot_, config_);
+    if (verbose_) std::cerr << "----\n" << text(snapshot_) << text(plan);
+    report("in the plan", checkPlan(snapshot_, plan, config_), plan);
+    checkFloors(plan);
+    if (!plan.steps.empty() && rng_.chance(30)) checkPermutation(plan);
+    if (!problem_.empty()) return;
+    const bool complete = applyWithFaults(plan);
+    if (!problem_.empty()) return;
+    remember(plan);
+    if (complete) {
+      report("after the plan", checkDone(plan, snapshot_, config_), plan);
+      checkFixpoint(plan);
+    }
+    endPending(plan);
+  }
+
+  bool applyWithFaults(const Plan& plan) {
+    const bool faulty = rng_.chance(40);
+    const std::size_t cut = faulty && rng_.chance(50) ? static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(plan.steps.size()))) : plan.steps.size();
+    std::vector<bool> done(plan.steps.size(), false);
+    std::vector<std::size_t> hanging;
+    for (std::size_t s = 0; s < cut && problem_.empty(); ++s) {
+      const Step& step = plan.steps[s];
+      if (!std::all_of(step.waitsFor.begin(), step.waitsFor.end(), [&](int wait) { return done[static_cast<std::size_t>(wait)]; })) continue;
+      if (faulty && rng_.chance(20)) {
+        if (rng_.chance(50)) hanging.push_back(s);
+        continue;
+      }
+      done[s] = true;
+      applyStep(snapshot_, step);
+      report("after a step", checkState(before_, plan, snapshot_, config_), plan);
+    }
+    for (const std::size_t s : hanging) {  // a write that hung lands late
+      if (!problem_.empty() || rng_.chance(50)) continue;
+      applyStep(snapshot_, plan.steps[s]);
+      report("after a late step", checkState(before_, plan, snapshot_, config_), plan);
+    }
+    return std::all_of(done.begin(), done.end(), [](bool one) { return one; });
+  }
+
+  void remember(const Plan& plan) {
+    snapshot_.pool = poolReadBack(before_, plan, snapshot_);
+    snapshot_.bucket = plan.bucket;
+    for (GroupState& group : snapshot_.groups) {
+      for (const GroupTarget& target : plan.groups) {
+        if (target.id == group.id && target.moved) group.lastOptionalMove = snapshot_.now;
+      }
+    }
+  }
+
+  void checkFloors(const Plan& plan) {
+    const int cpus = usableCpus(machine_, snapshot_.reserved).count();
+    FloorCount floors;
+    std::int64_t poolFloor = 0;
+    for (const GroupState& group : snapshot_.groups) floors.add(group);
+    bool pending = false;
+    for (const GroupTarget& target : plan.groups) {
+      const GroupState& group = *std::find_if(snapshot_.groups.begin(), snapshot_.groups.end(), [&](const GroupState& one) { return one.id == target.id; });
+      pending = pending || target.pending;
+      if (target.pending) continue;
+      CpuSet home;
+      for (const ContainerTarget& container : target.containers) home |= container.home;
+      if (target.inPool) {
+        poolFloor += group.floor.value;
+      } else if (home.count() < cpusForFloor(group.floor)) {
+        fail("a floor is unmet: group " + std::to_string(group.id.value) + "\n" + text(snapshot_) + text(plan));
+      }
+    }
+    if (poolFloor > 1000 * plan.pool.count()) fail("the pool's floors are unmet\n" + text(snapshot_) + text(plan));
+    if (pending != (floors.cpus() > cpus)) fail("Pending does not follow Admission\n" + text(snapshot_) + text(plan));
+  }
+
+  void checkPermutation(const Plan& plan) {
+    Snapshot shuffled = snapshot_;
+    for (std::size_t i = shuffled.groups.size(); i > 1; --i) std::swap(shuffled.groups[i - 1], shuffled.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(i) - 1))]);
+    const Plan other = decide(shuffled, config_);
+    if (other.steps != plan.steps || other.reasons != plan.reasons || other.pool != plan.pool) fail("the order of the groups matters\n" + text(snapshot_) + text(plan) + text(other));
+  }
+
+  void checkFixpoint(const Plan& plan) {
+    Snapshot again = snapshot_;
+    again.bucket.level = MilliCpu(1'000'000);
+    const bool deferred = std::any_of(plan.reasons.begin(), plan.reasons.end(), [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred; });
+    for (int round = 0; round < (deferred ? 8 : 1); ++round) {
+      const Plan next = decide(again, config_);
+      if (next.steps.empty()) {
+        const bool pending = std::any_of(next.groups.begin(), next.groups.end(), [](const GroupTarget& target) { return target.pending; });
+        if (!pending && next.pool != again.pool) fail("the pool changes without a step\n" + text(again) + text(next));
+        return;
+      }
+      if (deferred && round < 7) {
+        applyAll(again, next);
+        again.bucket.level = MilliCpu(1'000'000);
+        continue;
+      }
+      return fail("not a fixpoint\nbefore " + text(before_) + text(plan) + "then " + text(again) + text(next));
+    }
+  }
+
+  // What the agent does with Pending groups: ends their containers, sooner or later.
+  void endPending(const Plan& plan) {
+    std::erase_if(snapshot_.groups, [&](const GroupState& group) {
+      return rng_.chance(70) && std::any_of(plan.groups.begin(), plan.groups.end(), [&](const GroupTarget& target) { return target.id == group.id && target.pending; });
+    });
+  }
+
+  Rng rng_;
+  const Machine& whole_;
+  Machine machine_;
+  bool verbose_;
+  bool cutsSets_{false};
+  bool weights_{false};
+  Config config_;
+  Snapshot snapshot_;
+  Snapshot before_;
+  std::array<std::int64_t, 4> tenantWeights_{100, 100, 100, 300};
+  int nextGroup_{0};
+  int nextInstance_{0};
+  std::string problem_;
+};
+
+TEST(Histories, HardRulesHoldAfterEveryStepOfEveryPlan) {
+  if (const char* seed = std::getenv("COTERIE_HISTORY_SEED")) {
+    const std::string problem = History(std::strtoull(seed, nullptr, 10), true).run();
+    EXPECT_TRUE(problem.empty()) << problem;
+    return;
+  }
+  const char* wanted = std::getenv("COTERIE_HISTORIES");
+  const std::uint64_t histories = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 2000;
+  for (std::uint64_t seed = 0; seed < histories; ++seed) {
+    const std::string problem = History(seed, false).run();
+    ASSERT_TRUE(problem.empty()) << "on " << machineOf(seed).name << "; replay with COTERIE_HISTORY_SEED=" << seed << " allocation_test --gtest_filter=Histories.*\n" << problem;
+  }
+}
+
+}  // namespace
+}  // namespace coterie::allocation

@@ -1,0 +1,258 @@
+#include "allocation/invariants.h"
+
+#include <algorithm>
+#include <map>
+
+#include "allocation/assignment.h"
+#include "allocation/layout.h"
+
+namespace coterie::allocation {
+
+namespace {
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+const GroupState* findGroup(const Snapshot& snapshot, GroupId id) {
+  const auto found = std::find_if(snapshot.groups.begin(), snapshot.groups.end(), [&](const GroupState& group) { return group.id == id; });
+  return found == snapshot.groups.end() ? nullptr : &*found;
+}
+const ContainerState* findContainer(const Snapshot& snapshot, GroupId group, InstanceId id) {
+  const GroupState* owner = findGroup(snapshot, group);
+  if (owner == nullptr) return nullptr;
+  const auto found = std::find_if(owner->containers.begin(), owner->containers.end(), [&](const ContainerState& container) { return container.id == id; });
+  return found == owner->containers.end() ? nullptr : &*found;
+}
+const GroupTarget* findTarget(const Plan& plan, GroupId id) {
+  const auto found = std::find_if(plan.groups.begin(), plan.groups.end(), [&](const GroupTarget& target) { return target.id == id; });
+  return found == plan.groups.end() ? nullptr : &*found;
+}
+
+CpuSet homeOf(const GroupState& group) {
+  CpuSet home;
+  for (const ContainerState& container : group.containers) home |= container.home;
+  return home;
+}
+
+std::int64_t sizeOf(const Machine& machine, const CpuSet& nodes) {
+  std::int64_t bytes = 0;
+  for (const MemoryNode& node : machine.memoryNodes) bytes += nodes.contains(node.id) ? node.size.value : 0;
+  return bytes;
+}
+
+// Groups on every CPU, as indices into the snapshot's groups.
+std::vector<std::vector<int>> ownersByCpu(const Snapshot& snapshot) {
+  std::vector<std::vector<int>> owners(at(snapshot.machine->online.last() + 1));
+  for (std::size_t g = 0; g < snapshot.groups.size(); ++g) {
+    for (const int cpu : homeOf(snapshot.groups[g])) {
+      if (at(cpu) < owners.size()) owners[at(cpu)].push_back(static_cast<int>(g));
+    }
+  }
+  return owners;
+}
+
+class StateCheck {
+ public:
+  StateCheck(const Snapshot& before, const Plan& plan, const Snapshot& now, const Config& config) : before_(before), plan_(plan), now_(now), config_(config) {}
+
+  std::vector<Violation> run() {
+    usable_ = usableCpus(*now_.machine, now_.reserved);
+    checkOwners();
+    checkLoans();
+    const MemoryMap memory(*now_.machine);
+    for (const GroupState& group : now_.groups) {
+      for (const ContainerState& container : group.containers) checkContainer(group, container, memory);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void fail(int rule, const GroupState& group, InstanceId container, int cpu, std::string_view what) { found_.push_back({rule, group.id, container, cpu, what}); }
+
+  [[nodiscard]] bool heldBefore(const GroupState& group, int cpu) const {
+    const GroupState* then = findGroup(before_, group.id);
+    return then != nullptr && homeOf(*then).contains(cpu);
+  }
+
+  // Does the group stand on this CPU only by a SwapHome step?
+  [[nodiscard]] bool swapped(const GroupState& group, int cpu) const {
+    for (const Step& step : plan_.steps) {
+      if (step.kind != StepKind::SwapHome || step.group != group.id || !step.cpus.contains(cpu)) continue;
+      const ContainerState* container = findContainer(now_, step.group, step.container);
+      if (container != nullptr && container->home == step.cpus) return true;
+    }
+    return false;
+  }
+
+  void checkOwners() {
+    const auto owners = ownersByCpu(now_);
+    for (std::size_t cpu = 0; cpu < owners.size(); ++cpu) {
+      if (owners[cpu].size() < 2) continue;
+      const int id = static_cast<int>(cpu);
+      std::vector<int> settled = owners[cpu];
+      std::erase_if(settled, [&](int g) { return swapped(now_.groups[at(g)], id); });
+      const bool swap = settled.size() < owners[cpu].size();
+      if (swap && !(before_.pool.contains(id) && plan_.pool.contains(id)) && !sameTenant(owners[cpu])) {
+        fail(5, now_.groups[at(owners[cpu].front())], {}, id, "a swap shares a CPU across tenants");
+      }
+      if (settled.size() > 1 && !old(settled, id) && !pooled(settled, id)) fail(1, now_.groups[at(settled.back())], {}, id, "a CPU has two owners");
+    }
+  }
+
+  // All of them were there before: whoever leaves has only not left yet.
+  [[nodiscard]] bool old(const std::vector<int>& owners, int cpu) const {
+    return std::all_of(owners.begin(), owners.end(), [&](int g) { return heldBefore(now_.groups[at(g)], cpu); });
+  }
+  // They share it by right: members of the new pool and, where the pool had it before, members of the old one.
+  [[nodiscard]] bool pooled(const std::vector<int>& owners, int cpu) const {
+    return plan_.pool.contains(cpu) && std::all_of(owners.begin(), owners.end(), [&](int g) {
+             const GroupTarget* target = findTarget(plan_, now_.groups[at(g)].id);
+             return (target != nullptr && target->inPool) || (before_.pool.contains(cpu) && heldBefore(now_.groups[at(g)], cpu));
+           });
+  }
+  [[nodiscard]] bool sameTenant(const std::vector<int>& owners) const {
+    return std::all_of(owners.begin(), owners.end(), [&](int g) { return now_.groups[at(g)].tenant == now_.groups[at(owners.front())].tenant; });
+  }
+
+  void checkLoans() {
+    for (const GroupState& group : now_.groups) {
+      const CpuSet home = homeOf(group);
+      for (const ContainerState& container : group.containers) {
+        if (container.loans.empty()) continue;
+        const ContainerState* then = findContainer(before_, group.id, container.id);
+        const CpuSet old = then == nullptr ? CpuSet{} : then->loans;
+        const GroupState* groupThen = findGroup(before_, group.id);
+        const CpuSet oldHome = groupThen == nullptr ? CpuSet{} : homeOf(*groupThen);
+        for (const int cpu : container.loans & home) {
+          if (!old.contains(cpu) || !oldHome.contains(cpu)) fail(2, group, container.id, cpu, "a CPU is home and loan of one group");
+        }
+        for (const GroupState& owner : now_.groups) {
+          if (owner.id == group.id || owner.lend != Lend::Never) continue;
+          for (const int cpu : homeOf(owner) & container.loans) {
+            if (swapped(owner, cpu) || (old.contains(cpu) && heldBefore(owner, cpu))) continue;
+            fail(5, group, container.id, cpu, "a loan of an owner that does not lend");
+          }
+        }
+      }
+    }
+  }
+
+  void checkContainer(const GroupState& group, const ContainerState& container, const MemoryMap& memory) {
+    const ContainerState* then = findContainer(before_, group.id, container.id);
+    const CpuSet oldHome = then == nullptr ? CpuSet{} : then->home;
+    const CpuSet oldLoans = then == nullptr ? CpuSet{} : then->loans;
+    for (const int cpu : ((container.home - oldHome) | (container.loans - oldLoans)) - usable_) fail(3, group, container.id, cpu, "a CPU that nobody may use entered a set");
+    if (container.home.empty() && !oldHome.empty()) fail(4, group, container.id, -1, "a home became empty");
+    if (container.home.empty() || !config_.memoryNodes || then == nullptr) return;
+    const CpuSet wanted = memory.nearest(container.home & now_.machine->online);
+    const bool coveredThen = then->home.empty() || memory.nearest(then->home & now_.machine->online).isSubsetOf(then->memoryNodes);
+    if (coveredThen && !wanted.isSubsetOf(container.memoryNodes)) fail(6, group, container.id, (wanted - container.memoryNodes).first(), "the home's memory node is missing");
+    if (container.memoryNodes != then->memoryNodes && sizeOf(*now_.machine, container.memoryNodes) < container.resident.value &&
+        sizeOf(*now_.machine, container.memoryNodes) < sizeOf(*now_.machine, then->memoryNodes)) {
+      fail(6, group, container.id, -1, "memory nodes narrowed below the resident bytes");
+    }
+  }
+
+  const Snapshot& before_;
+  const Plan& plan_;
+  const Snapshot& now_;
+  const Config& config_;
+  CpuSet usable_;
+  std::vector<Violation> found_;
+};
+
+bool waitsOn(const Plan& plan, int later, int earlier) {
+  for (const int wait : plan.steps[at(later)].waitsFor) {
+    if (wait == earlier || (wait > earlier && waitsOn(plan, wait, earlier))) return true;
+  }
+  return false;
+}
+
+int fieldOf(StepKind kind) {
+  switch (kind) {
+    case StepKind::NarrowHome:
+    case StepKind::WidenHome:
+    case StepKind::SwapHome: return 0;
+    case StepKind::SetLoans: return 1;
+    case StepKind::SetMemoryNodes: return 2;
+    case StepKind::SetWeight: return 3;
+    case StepKind::WidenAncestors:
+    case StepKind::NarrowAncestors: return 4;
+  }
+  return 4;
+}
+
+void checkWriters(const Plan& plan, std::vector<Violation>& found) {
+  std::map<std::pair<InstanceId, int>, int> last;
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    const int index = static_cast<int>(s);
+    for (const int wait : step.waitsFor) {
+      if (wait < 0 || wait >= index) found.push_back({7, step.group, step.container, index, "a step waits for a later one"});
+    }
+    const auto [entry, fresh] = last.try_emplace({step.container, fieldOf(step.kind)}, index);
+    if (!fresh && !waitsOn(plan, index, entry->second)) found.push_back({7, step.group, step.container, index, "two writes of one field are not ordered"});
+    entry->second = index;
+  }
+}
+}  // namespace
+
+std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const Config& config) {
+  std::vector<Violation> found;
+  const CpuSet usable = usableCpus(*before.machine, before.reserved);
+  const bool floating = config.policy == PolicyName::NoneSingle || config.policy == PolicyName::NoneMulti;
+  CpuSet taken;
+  for (const GroupTarget& target : plan.groups) {
+    CpuSet home;
+    CpuSet loans;
+    for (const ContainerTarget& container : target.containers) {
+      home |= container.home;
+      loans |= container.loans;
+      const int lanes = target.inPool && !floating && config.policy == PolicyName::Drc ? 1 : container.home.count();
+      if (container.ownLanes > std::max(1, lanes)) found.push_back({2, target.id, container.id, -1, "more own lanes than CPUs"});
+      if (container.home.empty() && !target.pending) found.push_back({4, target.id, container.id, -1, "a target without a home"});
+    }
+    if (!home.isSubsetOf(usable)) found.push_back({3, target.id, {}, (home - usable).first(), "a target on a CPU that nobody may use"});
+    if (!loans.isSubsetOf(usable)) found.push_back({3, target.id, {}, (loans - usable).first(), "a loan on a CPU that nobody may use"});
+    if (home.intersects(loans)) found.push_back({2, target.id, {}, (home & loans).first(), "a target is home and loan"});
+    if (target.inPool) {
+      if (home != plan.pool && !target.pending) found.push_back({1, target.id, {}, -1, "a pool member's home is not the pool"});
+    } else {
+      if (home.intersects(taken)) found.push_back({1, target.id, {}, (home & taken).first(), "two targets share a CPU"});
+      if (home.intersects(plan.pool)) found.push_back({1, target.id, {}, (home & plan.pool).first(), "a target shares a CPU with the pool"});
+      taken |= home;
+    }
+  }
+  for (const Step& step : plan.steps) {
+    if (!step.cpus.isSubsetOf(usable)) found.push_back({3, step.group, step.container, (step.cpus - usable).first(), "a step writes a CPU that nobody may use"});
+    if (fieldOf(step.kind) == 0 && step.cpus.empty()) found.push_back({4, step.group, step.container, -1, "a step writes an empty home"});
+    if (step.kind == StepKind::SetMemoryNodes && step.memoryNodes.empty()) found.push_back({4, step.group, step.container, -1, "a step writes no memory node"});
+  }
+  checkWriters(plan, found);
+  return found;
+}
+
+std::vector<Violation> checkState(const Snapshot& before, const Plan& plan, const Snapshot& now, const Config& config) {
+  return StateCheck(before, plan, now, config).run();
+}
+
+std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Config& config) {
+  std::vector<Violation> found;
+  const CpuSet usable = usableCpus(*now.machine, now.reserved);
+  const MemoryMap memory(*now.machine);
+  const bool anyPending = std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
+  for (const GroupState& group : now.groups) {
+    const GroupTarget* target = findTarget(plan, group.id);
+    if (target == nullptr || target->pending) continue;
+    for (std::size_t c = 0; c < group.containers.size(); ++c) {
+      const ContainerState& container = group.containers[c];
+      if (anyPending) continue;  // takers do without what a Pending group still holds
+      const CpuSet all = container.home | container.loans;
+      if (!all.isSubsetOf(usable)) found.push_back({3, group.id, container.id, (all - usable).first(), "a CPU that nobody may use is left"});
+      if (container.home != target->containers[c].home) found.push_back({1, group.id, container.id, -1, "the target was not reached"});
+      if (container.loans != target->containers[c].loans) found.push_back({2, group.id, container.id, -1, "the loans were not reached"});
+      if (config.memoryNodes && container.memoryNodes != memory.nodesFor(container.home, container.resident)) found.push_back({6, group.id, container.id, -1, "the memory nodes are not the home's"});
+    }
+  }
+  return found;
+}
+
+}  // namespace coterie::allocation
