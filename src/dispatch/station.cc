@@ -65,6 +65,7 @@ bool Station::tenantLess(Index a, Index b) const {
   const Tenant& y = tenants_[b];
   if (x.start != y.start) return x.start < y.start;
   if (x.stats.inFlight != y.stats.inFlight) return x.stats.inFlight < y.stats.inFlight;
+  if (x.fresh != y.fresh) return x.fresh;
   return a < b;
 }
 
@@ -115,6 +116,7 @@ void Station::dispatch(const Pick& pick, Instant now, Decisions& out) {
   Slot& slot = slotOf(node.slot);
   slot.request = id;
   ++busy_;
+  tenant.fresh = false;
   ++tenant.stats.inFlight;
   ++leaf.inFlight;
   ++service.inFlight;

@@ -7,7 +7,7 @@
 //   Tags      every tenant and every (tenant, service) has a start tag S, the station and every tenant a virtual time V that never falls. One unit = ns * 2^20 / w,
 //             in 128 bits: at 2^50 units per second and slot no tag can overflow within the life of a machine.
 //   Arrival   at an idle node (nothing queued, nothing running): S = max(S, V of its parent). Idle time is never banked, debt is kept.
-//   Select    for a free slot: among tenants with work for it the least S (ties: fewest running, then least id); V = max(V, S); the same among its services; then
+//   Select    for a free slot: among tenants with work for it the least S (ties: fewest running, then who has just come from idle, then least id); V = max(V, S); the same among its services; then
 //             the earliest deadline, then the earliest arrival. What can no longer end in time (now + t50 > d) has been dropped before and pays nothing.
 //   Charge    at dispatch S += e/w on the path (e: estimated cost); every 10 ms that it runs longer than e at once; at completion S += (a - charged)/w (a: actual
 //             cost, may be less than e). Cancelled, failed and crashed work pays for the time it held its slot.
@@ -25,7 +25,8 @@
 //             service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f - S_g <= (k_f+1) L_f/w_f + k_g L_g/w_g.
 //             At t1 the difference the other way is bounded alike: each tag is within its own requests in service of V, from below by select and from above
 //             because V = max(V, S) when the last of them was dispatched. The two ends use disjoint sides of the sum, which gives the bound.
-//             An idle tenant's first request starts at the next release of an eligible slot. Partial eligibility has no such bound.
+//             An idle tenant without debt starts its first request at the next release of an eligible slot, behind none but other such tenants and those whose
+//             settlement took them below V. Partial eligibility has no such bound.
 // Complexity: select, charge, settle O(r + s log n + log q): n tenants, q queued, s services of the tenant here, r services with a free slot and work; one service:
 //             O(log n + log q). Admission O(log q) expected; O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its length), when
 //             its share of the slots changed. Memory is pooled and grows to the largest load seen; no allocation once warm.
@@ -179,6 +180,7 @@ class Station {
     Tag virtualTime{0};
     TenantStats stats;
     Nanos queuedCost{};
+    bool fresh{false};       // came from idle at S = V and has not been served since
     bool active{false};      // in the list by last arrival
     Instant lastSeen{};
     TenantId previous;

@@ -207,7 +207,10 @@ RequestHandle Station::insert(const Request& request, const Estimate& estimate, 
   Tenant& tenant = tenantOf(request.tenant);
   Service& service = serviceOf(request.service);
   if (leaf.share == 0) leaf.share = shareOf(tenant, service);
-  if (tenant.stats.queued == 0 && tenant.stats.inFlight == 0) tenant.start = std::max(tenant.start, virtualTime_);
+  if (tenant.stats.queued == 0 && tenant.stats.inFlight == 0) {
+    tenant.fresh = tenant.start <= virtualTime_;
+    tenant.start = std::max(tenant.start, virtualTime_);
+  }
   if (leaf.queued == 0 && leaf.inFlight == 0) leaf.start = std::max(leaf.start, tenant.virtualTime);
 
   Index id;

@@ -21,6 +21,7 @@ struct OracleTenant {
   std::vector<Wide> leafStart;
   Instant lastSeen = Instant::min();
   Nanos charged{};
+  bool fresh{false};
 };
 struct OracleSlot {
   int service;
@@ -42,7 +43,7 @@ struct OracleRequest {
 class Oracle {
  public:
   explicit Oracle(const StationOptions& options) : options_(options) {}
-  void addTenant(const TenantOptions& options) { tenants_.push_back({options, 0, 0, {}, Instant::min(), {}}); }
+  void addTenant(const TenantOptions& options) { tenants_.push_back({options, 0, 0, {}, Instant::min(), {}, false}); }
   void addService(const ServiceOptions& options) {
     services_.push_back({options, Estimates(options.initialRun), {}});
     for (auto& tenant : tenants_) tenant.leafStart.resize(services_.size(), 0);
@@ -68,7 +69,10 @@ class Oracle {
       if (const auto reason = late(r, e, now, slots, mineHere)) return reason;
     }
     if (const auto reason = room(r)) return reason;
-    if (!any([&](const OracleRequest& x) { return mine(x); })) tenant.start = std::max(tenant.start, virtualTime_);
+    if (!any([&](const OracleRequest& x) { return mine(x); })) {
+      tenant.fresh = tenant.start <= virtualTime_;
+      tenant.start = std::max(tenant.start, virtualTime_);
+    }
     if (!any([&](const OracleRequest& x) { return mineHere(x); })) leafStart(r) = std::max(leafStart(r), tenant.virtualTime);
     OracleRequest x;
     x.request = r;
@@ -111,6 +115,7 @@ class Oracle {
       tenant.virtualTime = std::max(tenant.virtualTime, leafStart(x->request));
       const SlotClass slotClass = freeOf(x->request.service.value, SlotClass::Own) ? SlotClass::Own : SlotClass::Loan;
       x->running = true;
+      tenant.fresh = false;
       x->started = now;
       x->slot = SlotId(-2);  // told by the station, see placed()
       charge(*x, x->estimate.cost);
@@ -284,7 +289,7 @@ class Oracle {
       return std::count_if(requests_.begin(), requests_.end(), [&](const OracleRequest& x) { return x.running && x.request.tenant == r.tenant && (!here || x.request.service == r.service); });
     };
     const auto key = [&](const OracleRequest& x) {
-      return std::make_tuple(tenantOf(x.request).start, inFlight(x.request, false), x.request.tenant, leafStart(x.request), inFlight(x.request, true), x.request.service, x.request.deadline);
+      return std::make_tuple(tenantOf(x.request).start, inFlight(x.request, false), !tenantOf(x.request).fresh, x.request.tenant, leafStart(x.request), inFlight(x.request, true), x.request.service, x.request.deadline);
     };
     for (auto& x : requests_) {
       if (x.running || !freeSlot(x.request.service.value)) continue;
