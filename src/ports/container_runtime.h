@@ -35,9 +35,13 @@ struct InstanceSpec {
   int ownLanes{1};        // lanes created at start: max CPUs of the service
   int loanLanes{0};
   int width{1};       // threads of one run
+  bool spin{false};   // threads of a wide run wait busily between parts (what servers ship with; for comparisons)
   Bytes memoryLimit;  // 0: none
   std::vector<ProbeShape> probe;
   Seconds maxRun{300};
+  std::uint32_t uid{0};   // the tenant's user when we are root; 0: stay as we are
+  std::string modelRoot;  // modelPath is opened beneath it; empty: anywhere
+  Bytes largestAnswer;    // of one request; 0: the runtime's default
 };
 
 struct WidthSpeed {

@@ -1,0 +1,446 @@
+#include "channel/local_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "channel/answer_check.h"
+#include "channel/control_messages.h"
+#include "channel/seqpacket.h"
+
+namespace coterie::channel {
+
+struct LocalBackend::Lane {
+  Instance* instance{nullptr};
+  int index{0};
+  LaneClass laneClass{LaneClass::Own};
+  UniqueFd socket;
+  TimerHandle watch;
+  bool open{true};              // announced and usable
+
+  // The run in progress.
+  bool busy{false};
+  Completion completion;
+  std::shared_ptr<InputCell> input;
+  std::vector<int> wanted;      // outputs asked for
+  std::uint64_t generation{0};  // of the run in progress or the last one
+  int cell{0};                  // response cell of the run
+  Instant started{};
+  Nanos maxRun{};
+  bool askedToStop{false};
+  Instant stopAsked{};
+
+  std::array<bool, kCellsPerLane> held{};  // cells whose answers are being read
+  [[nodiscard]] LaneRef ref() const;
+};
+
+struct LocalBackend::Instance {
+  InstanceId id;
+  UniqueFd signals;
+  UniqueFd process;
+  std::shared_ptr<ResponseArena> answers;
+  std::vector<Lane> lanes;      // never resized after addInstance
+  TimerHandle processWatch;
+  bool draining{false};
+  bool reported{false};         // misbehaved() was called
+  std::function<void()> drained;
+};
+
+LaneRef LocalBackend::Lane::ref() const { return {instance->id, LaneId(index)}; }
+
+// Outputs in the response arena, or copied from it; holds its cell until destroyed.
+class LocalBackend::LocalAnswer final : public Answer {
+ public:
+  LocalAnswer(std::shared_ptr<Instance> instance, int lane, int cell) : instance_(std::move(instance)), lane_(lane), cell_(cell) {
+    instance_->lanes[static_cast<std::size_t>(lane_)].held[static_cast<std::size_t>(cell_)] = true;
+  }
+  LocalAnswer(const LocalAnswer&) = delete;
+  LocalAnswer& operator=(const LocalAnswer&) = delete;
+  ~LocalAnswer() override { releaseCell(); }
+  [[nodiscard]] std::span<const OutputTensor> outputs() const override { return outputs_; }
+
+  void add(int output, std::span<const std::int64_t> dims, std::uint64_t offset, std::uint64_t length) {
+    outputs_.push_back({output, Shape(dims.begin(), dims.end()), instance_->answers->bytes().subspan(offset, length)});
+    const std::uint64_t base = instance_->answers->cellOffset(lane_, cell_);
+    used_ = std::max(used_, offset + length - base);
+  }
+  // Replaces the last output's place by a private copy, so that the worker cannot change it any more.
+  std::span<const std::byte> copyLast() {
+    OutputTensor& last = outputs_.back();
+    copies_.emplace_back(last.data.begin(), last.data.end());
+    last.data = copies_.back();
+    return last.data;
+  }
+  void copyAllAndReleaseCell() {
+    for (OutputTensor& output : outputs_) {
+      copies_.emplace_back(output.data.begin(), output.data.end());
+      output.data = copies_.back();
+    }
+    releaseCell();
+  }
+
+ private:
+  void releaseCell() {
+    if (cell_ < 0) return;
+    instance_->lanes[static_cast<std::size_t>(lane_)].held[static_cast<std::size_t>(cell_)] = false;
+    instance_->answers->giveBack(lane_, cell_, used_);
+    cell_ = -1;
+  }
+
+  std::shared_ptr<Instance> instance_;  // keeps the mapping
+  int lane_;
+  int cell_;
+  std::uint64_t used_{0};
+  std::vector<OutputTensor> outputs_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
+LocalBackend::LocalBackend(EventLoop& loop, std::shared_ptr<RequestArena> arena, ModelSignature signature, Supervision& supervision, BackendOptions options)
+    : loop_(loop),
+      arena_(std::move(arena)),
+      signature_(std::move(signature)),
+      supervision_(supervision),
+      options_(options),
+      outgoing_(std::make_unique<RunMessage>()),
+      incoming_(std::make_unique<AnswerMessage>()),
+      buffer_(kMaxLaneMessage),
+      alive_(std::make_shared<bool>(true)) {}
+
+LocalBackend::~LocalBackend() {
+  *alive_ = false;
+  for (auto& [id, instance] : instances_) {
+    for (Lane& lane : instance->lanes) {
+      lane.watch.reset();
+      if (!lane.busy) continue;
+      lane.busy = false;
+      RunOutcome outcome{Error{Code::Unavailable, "ShuttingDown", "the service is being shut down"}, {}, {}, {}, false, false};
+      std::exchange(lane.completion, nullptr)(std::move(outcome));
+    }
+  }
+}
+
+Status LocalBackend::addInstance(InstanceEndpoint endpoint) {
+  if (!sameSignature(endpoint.signature, signature_)) {
+    return Error{Code::Conflict, "SignatureDiffers", "the instance's model has other inputs or outputs than the service's"};
+  }
+  auto instance = std::make_shared<Instance>();
+  instance->id = endpoint.id;
+  instance->signals = std::move(endpoint.signals);
+  instance->process = std::move(endpoint.process);
+  instance->answers = std::move(endpoint.answers);
+  instance->lanes.resize(endpoint.ownLanes.size() + endpoint.loanLanes.size());
+  for (std::size_t i = 0; i < instance->lanes.size(); ++i) {
+    Lane& lane = instance->lanes[i];
+    const bool own = i < endpoint.ownLanes.size();
+    lane.instance = instance.get();
+    lane.index = static_cast<int>(i);
+    lane.laneClass = own ? LaneClass::Own : LaneClass::Loan;
+    lane.socket = std::move(own ? endpoint.ownLanes[i] : endpoint.loanLanes[i - endpoint.ownLanes.size()]);
+    lane.watch = loop_.whenReadable(lane.socket.get(), [this, &lane] { onReadable(lane); });
+  }
+  instance->processWatch = loop_.whenReadable(instance->process.get(), [this, raw = instance.get()] { onProcessEnd(*raw); });
+  Instance& added = *instance;
+  instances_[endpoint.id] = std::move(instance);
+  for (Lane& lane : added.lanes) {
+    if (listener_ != nullptr) listener_->laneReady({lane.ref(), lane.laneClass});
+  }
+  return {};
+}
+
+void LocalBackend::setListener(Listener* listener) {
+  listener_ = listener;
+  if (listener_ == nullptr) return;
+  for (auto& [id, instance] : instances_) {
+    for (Lane& lane : instance->lanes) {
+      if (lane.open && !instance->draining) listener_->laneReady({lane.ref(), lane.laneClass});
+    }
+  }
+}
+
+LocalBackend::Lane* LocalBackend::find(const LaneRef& ref) {
+  const auto found = instances_.find(ref.instance);
+  if (found == instances_.end() || !ref.lane.valid()) return nullptr;
+  const auto index = static_cast<std::size_t>(ref.lane.value);
+  return index < found->second->lanes.size() ? &found->second->lanes[index] : nullptr;
+}
+
+void LocalBackend::reject(Completion completion, Error error, bool neverStarted) {
+  auto outcome = std::make_shared<RunOutcome>(RunOutcome{std::move(error), {}, {}, {}, neverStarted, false});
+  loop_.post([outcome, completion = std::move(completion)] { completion(std::move(*outcome)); });
+}
+
+// Fills outgoing_ from the request, as far as the request is sound.
+Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
+  const auto bad = [](const char* what) { return Error{Code::InvalidArgument, "BadRequest", what}; };
+  if (request.inputs.size() > kMaxTensors || request.outputs.size() > kMaxTensors) return bad("too many tensors in one request");
+  const auto* cell = static_cast<const RequestArena::Cell*>(request.cell.get());
+  const std::uint64_t room = cell == nullptr ? 0 : request.cell->bytes().size();
+  RunMessage& message = *outgoing_;
+  message.inputCount = static_cast<std::uint16_t>(request.inputs.size());
+  message.outputCount = static_cast<std::uint16_t>(request.outputs.size());
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const InputTensor& input = request.inputs[i];
+    TensorPlace& place = message.inputs[i];
+    if (input.shape.size() > kMaxRank) return bad("a tensor has too many dimensions");
+    if (input.offset % kTensorAlignment != 0 || input.offset > room || input.length > room - input.offset) return bad("a tensor lies outside its cell");
+    place.index = static_cast<std::uint16_t>(input.input);
+    place.rank = static_cast<std::uint16_t>(input.shape.size());
+    place.offset = (cell == nullptr ? 0 : cell->offset()) + input.offset;
+    place.length = input.length;
+    std::copy(input.shape.begin(), input.shape.end(), place.dims.begin());
+  }
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) message.outputs[i] = static_cast<std::uint16_t>(request.outputs[i]);
+  lane.cell = lane.held[0] ? 1 : 0;  // one is always free: see finish()
+  message.generation = lane.generation + 1;
+  message.cellOffset = lane.instance->answers->cellOffset(lane.index, lane.cell);
+  message.cellBytes = lane.instance->answers->cellBytes();
+  return {};
+}
+
+void LocalBackend::run(const LaneRef& ref, RunRequest request, Completion completion) {
+  Lane* lane = find(ref);
+  if (lane == nullptr || !lane->open || lane->instance->draining) {
+    reject(std::move(completion), {Code::Unavailable, "LaneGone", "the lane is gone"}, true);
+    return;
+  }
+  if (lane->busy) {
+    reject(std::move(completion), {Code::Internal, "LaneBusy", "the lane runs another request"}, true);
+    return;
+  }
+  if (Status s = prepare(*lane, request); !s.ok()) {
+    reject(std::move(completion), s.error(), true);
+    return;
+  }
+  const std::size_t size = encode(*outgoing_, buffer_);
+  ++lane->generation;
+  lane->busy = true;
+  lane->completion = std::move(completion);
+  lane->input = std::move(request.cell);
+  lane->wanted = std::move(request.outputs);
+  lane->started = loop_.clock().now();
+  lane->maxRun = request.maxRun;
+  lane->askedToStop = false;
+  ++running_;
+  armSweep();
+  if (send(lane->socket.get(), std::span<const std::byte>(buffer_).first(size), Wait::No)) return;
+  // The worker is gone, or does not read: it never had this request. Its end is noticed through its socket or process.
+  loop_.post([this, alive = alive_, ref, generation = lane->generation] {
+    if (!*alive) return;
+    Lane* again = find(ref);
+    if (again != nullptr && again->busy && again->generation == generation) close(*again, Ending::NeverStarted);
+  });
+}
+
+void LocalBackend::onReadable(Lane& lane) {
+  if (!lane.open && !lane.busy) return;
+  const Received received = receive(lane.socket.get(), buffer_, Wait::No);
+  switch (received.outcome) {
+    case ReceiveOutcome::Nothing: return;
+    case ReceiveOutcome::Closed: return close(lane, Ending::Crashed);
+    case ReceiveOutcome::Reset: return close(lane, Ending::NeverStarted);
+    case ReceiveOutcome::Failed: return close(lane, Ending::Crashed);
+    case ReceiveOutcome::Message: break;
+  }
+  Instance& instance = *lane.instance;
+  if (received.truncated || !decode(std::span<const std::byte>(buffer_).first(received.size), *incoming_)) {
+    return violated(instance, EndReason::ProtocolViolation, "it sent a malformed answer");
+  }
+  if (!lane.busy) return violated(instance, EndReason::ProtocolViolation, "it sent an answer that nobody asked for");
+  if (incoming_->generation != lane.generation) return violated(instance, EndReason::ProtocolViolation, "it answered another request than it was given");
+  finish(lane);
+}
+
+Result<std::unique_ptr<Answer>> LocalBackend::makeAnswer(Lane& lane) {
+  const std::uint64_t base = lane.instance->answers->cellOffset(lane.index, lane.cell);
+  if (Status s = checkPlaces(*incoming_, signature_, lane.wanted, base, lane.instance->answers->cellBytes()); !s.ok()) return s.error();
+  auto answer = std::make_unique<LocalAnswer>(instances_.at(lane.instance->id), lane.index, lane.cell);
+  for (std::size_t i = 0; i < incoming_->outputCount; ++i) {
+    const TensorPlace& place = incoming_->outputs[i];
+    answer->add(place.index, place.shape(), place.offset, place.length);
+    if (signature_.outputs[place.index].type != ElementType::ByteString) continue;
+    if (!wellFormedByteStrings(answer->copyLast(), place.shape())) return Error{Code::Internal, "ProtocolViolation", "it sent malformed BYTES elements"};
+  }
+  if (lane.held[0] && lane.held[1]) answer->copyAllAndReleaseCell();
+  return std::unique_ptr<Answer>(std::move(answer));
+}
+
+// The worker has answered the run in progress: incoming_ holds what it said.
+void LocalBackend::finish(Lane& lane) {
+  RunOutcome outcome{Error{}, {}, {}, {}, false, false};
+  outcome.held = loop_.clock().now() - lane.started;
+  // Times are the worker's word: bounded by what the gateway has seen itself.
+  outcome.queuedForCpu = std::clamp(Nanos(incoming_->queuedNanos), Nanos{}, outcome.held);
+  outcome.cpu = std::max(Nanos(incoming_->cpuNanos), Nanos{});
+  if (incoming_->failed) {
+    outcome.answer = presentable(incoming_->error);
+    return complete(lane, std::move(outcome));
+  }
+  auto answer = makeAnswer(lane);
+  if (!answer.ok()) return violated(*lane.instance, EndReason::ProtocolViolation, answer.error().message);
+  outcome.answer = std::move(answer);
+  complete(lane, std::move(outcome));
+}
+
+void LocalBackend::complete(Lane& lane, RunOutcome outcome) {
+  Instance& instance = *lane.instance;
+  const std::shared_ptr<Instance> keep = instances_.at(instance.id);  // the completion may remove it
+  const Completion completion = std::exchange(lane.completion, nullptr);
+  lane.input.reset();
+  lane.busy = false;
+  --running_;
+  const std::shared_ptr<bool> alive = alive_;
+  completion(std::move(outcome));
+  if (!*alive || !instance.draining) return;
+  if (std::exchange(lane.open, false) && listener_ != nullptr) listener_->laneGone(lane.ref());
+  settleDrain(instance);
+}
+
+void LocalBackend::failRunning(Lane& lane, Ending ending) {
+  if (!lane.busy) return;
+  RunOutcome outcome{Error{}, loop_.clock().now() - lane.started, {}, {}, false, false};
+  switch (ending) {
+    case Ending::Crashed:
+      outcome.instanceCrashed = true;
+      outcome.answer = Error{Code::Unavailable, "InstanceCrashed", "the model server ended while it ran this request"};
+      break;
+    case Ending::NeverStarted:
+      outcome.neverStarted = true;
+      outcome.answer = Error{Code::Unavailable, "InstanceGone", "the model server ended before it took this request"};
+      break;
+    case Ending::Violated:
+      outcome.instanceCrashed = true;
+      outcome.answer = Error{Code::Internal, "ProtocolViolation", "the model server broke its protocol and was ended"};
+      break;
+  }
+  complete(lane, std::move(outcome));
+}
+
+// The lane will never answer again. Its descriptor is closed later: this may be its own callback.
+void LocalBackend::close(Lane& lane, Ending ending) {
+  if (!lane.open) return;
+  lane.open = false;
+  Instance& instance = *lane.instance;
+  const std::shared_ptr<Instance> keep = instances_.at(instance.id);
+  const std::shared_ptr<bool> alive = alive_;
+  loop_.post([keep, &lane] { lane.watch.reset(); });
+  const LaneRef ref = lane.ref();
+  failRunning(lane, ending);
+  if (!*alive) return;
+  if (listener_ != nullptr) listener_->laneGone(ref);
+  const bool allClosed = std::none_of(instance.lanes.begin(), instance.lanes.end(), [](const Lane& l) { return l.open; });
+  if (allClosed) retire(instance);
+}
+
+void LocalBackend::onProcessEnd(Instance& instance) {
+  const std::shared_ptr<Instance> keep = instances_.find(instance.id) == instances_.end() ? nullptr : instances_.at(instance.id);
+  if (keep == nullptr) return;
+  const std::shared_ptr<bool> alive = alive_;
+  for (Lane& lane : instance.lanes) {
+    if (!*alive) return;
+    if (lane.open) onReadable(lane);  // a last answer, or how it ended
+    if (!*alive) return;
+    if (lane.open) close(lane, Ending::Crashed);
+  }
+  if (*alive) retire(instance);
+}
+
+void LocalBackend::removeInstance(InstanceId id) {
+  const auto found = instances_.find(id);
+  if (found == instances_.end()) return;
+  const std::shared_ptr<Instance> keep = found->second;
+  const std::shared_ptr<bool> alive = alive_;
+  for (Lane& lane : keep->lanes) {
+    if (!*alive) return;
+    close(lane, Ending::Crashed);
+  }
+  if (*alive) retire(*keep);
+}
+
+void LocalBackend::violated(Instance& instance, EndReason reason, const std::string& message) {
+  const std::shared_ptr<Instance> keep = instances_.at(instance.id);
+  const std::shared_ptr<bool> alive = alive_;
+  if (!std::exchange(instance.reported, true)) supervision_.misbehaved(instance.id, reason, message);
+  for (Lane& lane : keep->lanes) {
+    if (!*alive) return;
+    close(lane, reason == EndReason::ProtocolViolation ? Ending::Violated : Ending::Crashed);
+  }
+}
+
+// Forgets an instance that has no open lane. Its watches end later: this may be one of their callbacks.
+void LocalBackend::retire(Instance& instance) {
+  const auto found = instances_.find(instance.id);
+  if (found == instances_.end()) return;
+  const std::shared_ptr<Instance> keep = found->second;
+  instances_.erase(found);
+  loop_.post([keep] {
+    keep->processWatch.reset();
+    for (Lane& lane : keep->lanes) lane.watch.reset();
+  });
+  if (keep->drained) loop_.post(std::exchange(keep->drained, nullptr));
+}
+
+void LocalBackend::drainInstance(InstanceId id, std::function<void()> drained) {
+  const auto found = instances_.find(id);
+  if (found == instances_.end()) {
+    loop_.post(std::move(drained));
+    return;
+  }
+  const std::shared_ptr<Instance> keep = found->second;
+  keep->drained = std::move(drained);
+  if (std::exchange(keep->draining, true)) return;
+  for (Lane& lane : keep->lanes) {
+    if (lane.busy || !std::exchange(lane.open, false)) continue;
+    if (listener_ != nullptr) listener_->laneGone(lane.ref());
+  }
+  settleDrain(*keep);
+}
+
+// After a run on a draining instance: that lane is gone; after the last one the instance is.
+void LocalBackend::settleDrain(Instance& instance) {
+  bool busy = false;
+  for (Lane& lane : instance.lanes) busy = busy || lane.busy;
+  if (!busy) retire(instance);
+}
+
+void LocalBackend::terminate(const LaneRef& ref) {
+  Lane* lane = find(ref);
+  if (lane == nullptr || !lane->busy) return;
+  sendTerminate(*lane);
+}
+
+void LocalBackend::sendTerminate(Lane& lane) {
+  std::array<std::byte, 32> message{};
+  const std::size_t size = encode(TerminateMessage{static_cast<std::uint16_t>(lane.index), lane.generation}, message);
+  // A worker that does not read its signals is ended by its run's time limit.
+  (void)send(lane.instance->signals.get(), std::span<const std::byte>(message).first(size), Wait::No);
+}
+
+void LocalBackend::armSweep() {
+  if (running_ != 1) return;  // armed already
+  sweepTimer_ = loop_.after(options_.sweep, [this] { sweep(); });
+}
+
+void LocalBackend::sweep() {
+  const Instant now = loop_.clock().now();
+  std::vector<std::shared_ptr<Instance>> overdue;
+  for (auto& [id, instance] : instances_) {
+    for (Lane& lane : instance->lanes) {
+      if (!lane.busy || lane.maxRun.count() <= 0 || now - lane.started < lane.maxRun) continue;
+      if (!std::exchange(lane.askedToStop, true)) {
+        lane.stopAsked = now;
+        sendTerminate(lane);
+      } else if (now - lane.stopAsked >= options_.killAfter) {
+        overdue.push_back(instance);
+        break;
+      }
+    }
+  }
+  const std::shared_ptr<bool> alive = alive_;
+  for (const std::shared_ptr<Instance>& instance : overdue) {
+    if (!*alive) return;
+    violated(*instance, EndReason::RunTimedOut, "a request ran longer than its limit and did not stop when asked");
+  }
+  if (*alive && running_ > 0) sweepTimer_ = loop_.after(options_.sweep, [this] { sweep(); });
+}
+
+}  // namespace coterie::channel

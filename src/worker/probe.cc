@@ -1,0 +1,98 @@
+#include "worker/probe.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace coterie::worker {
+
+namespace {
+
+constexpr int kRuns = 5;
+constexpr std::uint64_t kLargestInput = 1ULL << 30;
+
+std::int64_t nanos(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+struct ProbeInput {
+  Shape shape;
+  std::unique_ptr<void, Free> memory;
+  std::size_t bytes{0};
+};
+
+Error failed(std::string what) { return {Code::InvalidArgument, "ProbeFailed", std::move(what)}; }
+
+Result<ProbeInput> makeInput(const TensorSpec& spec, const std::vector<ProbeShape>& shapes) {
+  ProbeInput input;
+  input.shape = spec.shape;
+  for (std::int64_t& dim : input.shape) dim = dim == kDynamic ? 1 : dim;
+  for (const ProbeShape& given : shapes) {
+    if (given.input == spec.name) input.shape = given.shape;
+  }
+  const auto elements = elementCount(input.shape);
+  if (!elements) return failed("cannot be probed: shape " + shapeText(input.shape) + " of \"" + spec.name + "\" is impossible");
+  // Four zero bytes are an empty BYTES element.
+  const std::size_t size = spec.type == ElementType::ByteString ? 4 : elementSize(spec.type);
+  if (static_cast<std::uint64_t>(*elements) > kLargestInput / size) {
+    return failed("cannot be probed: \"" + spec.name + "\" of shape " + shapeText(input.shape) + " is larger than 1 GiB; set probe.shapes");
+  }
+  input.bytes = static_cast<std::size_t>(*elements) * size;
+  input.memory.reset(std::aligned_alloc(64, (std::max<std::size_t>(input.bytes, 1) + 63) / 64 * 64));
+  if (!input.memory) return Error{Code::ResourceExhausted, "OutOfMemory", "does not fit in the memory limit"};
+  std::memset(input.memory.get(), 0, input.bytes);
+  return input;
+}
+
+}  // namespace
+
+Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeShape>& shapes, std::span<std::byte> memory, int width) {
+  std::vector<ProbeInput> made;
+  std::vector<onnx::Input> inputs;
+  std::string text;
+  for (const TensorSpec& spec : session.signature().inputs) {
+    auto input = makeInput(spec, shapes);
+    if (!input.ok()) return input.error();
+    text += (text.empty() ? "" : ", ") + spec.name + shapeText(input->shape);
+    made.push_back(std::move(input).value());
+  }
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    inputs.push_back({static_cast<int>(i), made[i].shape, {static_cast<const std::byte*>(made[i].memory.get()), made[i].bytes}});
+  }
+  std::vector<int> outputs;
+  for (std::size_t i = 0; i < session.signature().outputs.size(); ++i) outputs.push_back(static_cast<int>(i));
+
+  onnx::Runner runner(session);
+  std::vector<onnx::Output> answers;
+  WidthSpeed speed;
+  speed.width = width;
+  Nanos sum{};
+  Nanos cpu{};
+  for (int run = 0; run <= kRuns; ++run) {
+    const std::int64_t wallBefore = nanos(CLOCK_MONOTONIC);
+    const std::int64_t cpuBefore = nanos(CLOCK_PROCESS_CPUTIME_ID);
+    if (Status s = runner.run(inputs, outputs, memory, answers); !s.ok()) {
+      if (s.error().reason == "OutOfMemory") return Error{Code::ResourceExhausted, "OutOfMemory", "does not fit in the memory limit"};
+      return failed("loads, but a run with " + text + " fails: " + s.error().message + "; set probe.shapes to shapes that it takes");
+    }
+    if (run == 0) continue;
+    const Nanos wall(nanos(CLOCK_MONOTONIC) - wallBefore);
+    sum += wall;
+    cpu += Nanos(nanos(CLOCK_PROCESS_CPUTIME_ID) - cpuBefore);
+    speed.p99 = std::max(speed.p99, wall);
+  }
+  speed.mean = sum / kRuns;
+  speed.cpu = cpu / kRuns;
+  return speed;
+}
+
+}  // namespace coterie::worker

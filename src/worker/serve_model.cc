@@ -1,0 +1,197 @@
+#include "worker/serve_model.h"
+
+#include <malloc.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "channel/arena.h"
+#include "channel/control_messages.h"
+#include "channel/lane_messages.h"
+#include "channel/seqpacket.h"
+#include "onnx/session.h"
+#include "worker/lane.h"
+#include "worker/model_file.h"
+#include "worker/probe.h"
+
+namespace coterie::worker {
+
+namespace {
+
+using channel::ControlKind;
+using channel::kControlFd;
+
+void progress(int percent) { (void)channel::send(kControlFd, channel::encodeProgress(percent), channel::Wait::Yes); }
+
+// Everything a worker owns; lives until the process ends.
+struct Worker {
+  channel::SetupMessage setup;
+  UniqueFd signals;
+  std::vector<UniqueFd> sockets;      // own lanes, then loan lanes
+  channel::Mapping requests;
+  channel::Mapping answers;
+  std::unique_ptr<onnx::Library> library;
+  std::unique_ptr<onnx::Session> session;
+  std::vector<WidthSpeed> speeds;
+  std::vector<std::unique_ptr<Lane>> lanes;
+};
+
+Error broken(const char* what) { return {Code::Internal, "BadSetup", what}; }
+
+// Setup brings the signal socket, both arenas and the first lanes; MoreLanes the others.
+Status receiveSetup(Worker& worker) {
+  std::vector<std::byte> buffer(channel::kMaxControlMessage);
+  channel::Received received = channel::receiveWithFds(kControlFd, buffer, channel::Wait::Yes);
+  if (received.outcome != channel::ReceiveOutcome::Message || received.truncated || received.fds.size() < 3) return broken("no setup message");
+  auto setup = channel::decodeSetup(std::span<const std::byte>(buffer).first(received.size));
+  if (!setup.ok()) return setup.error();
+  worker.setup = std::move(setup).value();
+  worker.signals = std::move(received.fds[0]);
+  const UniqueFd requests = std::move(received.fds[1]);
+  const UniqueFd answers = std::move(received.fds[2]);
+  for (std::size_t i = 3; i < received.fds.size(); ++i) worker.sockets.push_back(std::move(received.fds[i]));
+  const auto wanted = static_cast<std::size_t>(worker.setup.ownLanes + worker.setup.loanLanes);
+  while (worker.sockets.size() < wanted) {
+    received = channel::receiveWithFds(kControlFd, buffer, channel::Wait::Yes);
+    if (received.outcome != channel::ReceiveOutcome::Message || received.fds.empty()) return broken("lanes are missing");
+    for (UniqueFd& fd : received.fds) worker.sockets.push_back(std::move(fd));
+  }
+  auto in = channel::mapShared(requests.get(), worker.setup.requestBytes, channel::Access::Read);
+  if (!in.ok()) return in.error();
+  auto out = channel::mapShared(answers.get(), worker.setup.responseBytes, channel::Access::ReadWrite);
+  if (!out.ok()) return out.error();
+  worker.requests = std::move(in).value();
+  worker.answers = std::move(out).value();
+  return {};
+}
+
+Status loadModel(Worker& worker, const InheritedFds& fds) {
+  const std::string& name = worker.setup.modelName;
+  const auto model = readModel(fds.model, fds.folder, {name, worker.setup.sha256, worker.setup.memoryLimit});
+  if (!model.ok()) return model.error();
+  progress(20);
+  auto library = onnx::Library::open("/proc/self/fd/" + std::to_string(fds.runtime));
+  if (!library.ok()) return library.error();
+  worker.library = std::move(library).value();
+  progress(40);
+  onnx::LoadOptions options;
+  options.threads = worker.setup.width;
+  options.spin = worker.setup.spin;
+  options.externalFiles = model->externalFiles;
+  auto session = onnx::Session::load(*worker.library, model->bytes.bytes(), options);
+  if (!session.ok()) return Error{session.error().code, session.error().reason, name + " " + session.error().message};
+  worker.session = std::move(session).value();
+  progress(80);
+  return {};
+}
+
+Status probeModel(Worker& worker) {
+  auto speed = probe(*worker.session, worker.setup.probe, worker.answers.bytes(), worker.setup.width);
+  if (!speed.ok()) return Error{speed.error().code, speed.error().reason, worker.setup.modelName + " " + speed.error().message};
+  worker.speeds.push_back(*speed);
+  return {};
+}
+
+Status startLanes(Worker& worker) {
+  for (std::size_t i = 0; i < worker.sockets.size(); ++i) {
+    LaneSetup setup;
+    setup.laneClass = static_cast<std::int32_t>(i) < worker.setup.ownLanes ? LaneClass::Own : LaneClass::Loan;
+    setup.index = static_cast<int>(i);
+    setup.socket = worker.sockets[i].get();
+    setup.requests = worker.requests.bytes();
+    setup.answers = worker.answers.bytes();
+    worker.lanes.push_back(std::make_unique<Lane>(setup, *worker.session));
+    if (Status s = worker.lanes.back()->start(); !s.ok()) return s;
+  }
+  return {};
+}
+
+std::int64_t residentBytes() {
+  std::int64_t pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
+    long long total = 0;
+    long long resident = 0;
+    if (std::fscanf(file, "%lld %lld", &total, &resident) == 2) pages = resident;
+    std::fclose(file);
+  }
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+void sayReady(const Worker& worker) {
+  channel::ReadyMessage ready;
+  ready.signature = worker.session->signature();
+  ready.speeds = worker.speeds;
+  for (std::size_t i = 0; i < worker.lanes.size(); ++i) {
+    auto& threads = static_cast<std::int32_t>(i) < worker.setup.ownLanes ? ready.ownLaneThreads : ready.loanLaneThreads;
+    threads.push_back(worker.lanes[i]->thread());
+  }
+  ready.serviceThreads.push_back(static_cast<std::int32_t>(::syscall(SYS_gettid)));
+  ready.steadyBytes = residentBytes();
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  ready.peakBytes = std::max(ready.steadyBytes, std::int64_t{usage.ru_maxrss} * 1024);
+  (void)channel::send(kControlFd, channel::encode(ready), channel::Wait::Yes);
+}
+
+// Until Stop, or until either side of the system is gone.
+void waitForEnd(Worker& worker) {
+  std::vector<std::byte> buffer(channel::kMaxControlMessage);
+  pollfd watched[] = {{kControlFd, POLLIN, 0}, {worker.signals.get(), POLLIN, 0}};
+  while (true) {
+    if (::poll(watched, 2, -1) < 0) continue;
+    if (watched[0].revents != 0) {
+      const channel::Received received = channel::receive(kControlFd, buffer, channel::Wait::No);
+      if (received.outcome == channel::ReceiveOutcome::Nothing) continue;
+      if (received.outcome != channel::ReceiveOutcome::Message) return;
+      if (channel::kindOf(std::span<const std::byte>(buffer).first(received.size)) == ControlKind::Stop) return;
+    }
+    if (watched[1].revents != 0) {
+      const channel::Received received = channel::receive(worker.signals.get(), buffer, channel::Wait::No);
+      if (received.outcome == channel::ReceiveOutcome::Closed || received.outcome == channel::ReceiveOutcome::Reset) {
+        watched[1].fd = -1;  // the gateway has let go; the supervisor decides
+        continue;
+      }
+      channel::TerminateMessage message;
+      if (received.outcome != channel::ReceiveOutcome::Message) continue;
+      if (!channel::decode(std::span<const std::byte>(buffer).first(received.size), message) || message.lane >= worker.lanes.size()) continue;
+      worker.lanes[message.lane]->terminate(message.generation);
+    }
+  }
+}
+
+Status prepare(Worker& worker, const InheritedFds& fds) {
+  if (Status s = receiveSetup(worker); !s.ok()) return s;
+  progress(5);
+  if (Status s = loadModel(worker, fds); !s.ok()) return s;
+  if (Status s = probeModel(worker); !s.ok()) return s;
+  return startLanes(worker);
+}
+
+}  // namespace
+
+int serveModel(const InheritedFds& fds) {
+  // A model's fault must not fill the disk with a core or hang in a handler: the default actions end the process, and the supervisor says why.
+  (void)::prctl(PR_SET_NAME, "coterie-worker", 0, 0, 0);
+  static Worker worker;  // never destroyed: lanes may still be in a run when the process ends
+  if (Status s = prepare(worker, fds); !s.ok()) {
+    (void)channel::send(kControlFd, channel::encodeFailed(s.error()), channel::Wait::Yes);
+    ::_exit(0);
+  }
+  (void)::malloc_trim(0);  // what loading needed and running does not
+  sayReady(worker);
+  waitForEnd(worker);
+  ::_exit(0);
+}
+
+}  // namespace coterie::worker
