@@ -147,6 +147,17 @@ Histogram::Histogram(const std::vector<std::int64_t>& bounds) : bounds_(bounds),
   assert(std::is_sorted(bounds.begin(), bounds.end()));
 }
 
+void Histogram::mirror(const std::vector<std::int64_t>& atMost, std::int64_t count, std::int64_t sum) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < bounds_.size(); ++i) {
+    const std::int64_t upTo = std::max(before, atMost[i]);
+    buckets_[i].set(upTo - before);
+    before = upTo;
+  }
+  buckets_[bounds_.size()].set(std::max<std::int64_t>(count - before, 0));
+  sum_.set(sum);
+}
+
 void Histogram::observe(std::int64_t value) {
   std::size_t i = 0;
   while (i < bounds_.size() && value > bounds_[i]) ++i;

@@ -72,6 +72,8 @@ class Histogram {
   explicit Histogram(const std::vector<std::int64_t>& bounds);
   void observe(std::int64_t value);
   void observe(Nanos value) { observe(value.count()); }
+  // For distributions that are counted elsewhere: how many values are at most each bound, how many there are in all, and their sum.
+  void mirror(const std::vector<std::int64_t>& atMost, std::int64_t count, std::int64_t sum);
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] std::int64_t sum() const { return sum_.get(); }
   [[nodiscard]] const std::vector<std::int64_t>& bounds() const { return bounds_; }
