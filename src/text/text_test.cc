@@ -99,6 +99,11 @@ TEST(Yaml, StoryOfTheBillionLaughs) {
   EXPECT_EQ(documents.faults[0].line, 1);
 }
 
+// Found by the fuzzer: the library returned an empty document without end.
+TEST(Yaml, StoryOfTheLoneComma) {
+  for (const char* text : {",", "a: 1\n---\n,\n", "]", "}", "? ,", "- a\n,"}) EXPECT_FALSE(parseYaml(text).faults.empty()) << text;
+}
+
 TEST(Yaml, DepthAndSizeAreBounded) {
   EXPECT_FALSE(parseYaml(std::string(100000, '[')).faults.empty());
   EXPECT_FALSE(parseYaml(std::string(65, '[') + std::string(65, ']')).faults.empty());

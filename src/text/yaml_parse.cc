@@ -37,7 +37,12 @@ class Handler final : public YAML::EventHandler {
  public:
   Handler(Documents& documents, const Limits& limits) : documents_(documents), limits_(limits), tree_(limits) {}
 
-  void OnDocumentStart(const YAML::Mark&) override { tree_ = TreeBuilder(limits_); }
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    tree_ = TreeBuilder(limits_);
+    // yaml-cpp 0.7 gives empty documents for ever at a token that starts nothing, such as a lone ','.
+    if (mark.pos == lastStart_) stop(mark, "a character that starts no value");
+    lastStart_ = mark.pos;
+  }
   void OnDocumentEnd() override {
     documents_.faults.insert(documents_.faults.end(), tree_.faults.begin(), tree_.faults.end());
     if (tree_.root && !tree_.root->isNull()) documents_.values.push_back(std::move(*tree_.root));
@@ -103,6 +108,7 @@ class Handler final : public YAML::EventHandler {
   Documents& documents_;
   Limits limits_;
   TreeBuilder tree_;
+  int lastStart_{-1};
 };
 
 void splitLines(std::string_view text, const auto& visit) {
