@@ -1,0 +1,218 @@
+#include "testing/http_load.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace coterie::testing {
+
+namespace {
+
+struct TaskHeader {
+  std::uint16_t port{0};
+  int connections{0};
+  std::int64_t nanos{0};
+  std::uint64_t bytes{0};
+};
+
+std::int64_t nowNanos() { return std::chrono::duration_cast<Nanos>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+bool readAll(int fd, void* to, std::size_t size) {
+  for (auto* at = static_cast<char*>(to); size > 0;) {
+    const ssize_t got = ::read(fd, at, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+bool writeAll(int fd, const void* from, std::size_t size) {
+  for (const auto* at = static_cast<const char*>(from); size > 0;) {
+    const ssize_t put = ::write(fd, at, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += put;
+    size -= static_cast<std::size_t>(put);
+  }
+  return true;
+}
+
+class Connection {
+ public:
+  Connection(std::uint16_t port, const std::string& request, HttpLoadResult& result) : port_(port), request_(request), result_(result), buffer_(256 * 1024) {}
+
+  bool connect(int epoll) {
+    fd_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port_);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return false;
+    const int on = 1;
+    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = this;
+    return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd_.get(), &event) == 0;
+  }
+
+  void begin(int epoll) {
+    started_ = nowNanos();
+    sent_ = 0;
+    filled_ = 0;
+    wanted_ = 0;
+    write(epoll);
+  }
+
+  void write(int epoll) {
+    while (sent_ < request_.size()) {
+      const ssize_t put = ::send(fd_.get(), request_.data() + sent_, request_.size() - sent_, MSG_NOSIGNAL);
+      if (put < 0) break;
+      sent_ += static_cast<std::size_t>(put);
+    }
+    const bool more = sent_ < request_.size();
+    if (more == waitsToWrite_) return;
+    waitsToWrite_ = more;
+    epoll_event event{};
+    event.events = EPOLLIN | (more ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+    event.data.ptr = this;
+    ::epoll_ctl(epoll, EPOLL_CTL_MOD, fd_.get(), &event);
+  }
+
+  // True if the answer is complete (or lost) and the next request may go out.
+  bool read(int epoll) {
+    const ssize_t got = ::recv(fd_.get(), buffer_.data() + (wanted_ == 0 ? filled_ : 0), buffer_.size() - (wanted_ == 0 ? filled_ : 0), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) return lost(epoll);
+    filled_ += static_cast<std::size_t>(got);
+    if (wanted_ == 0 && !parseHead()) return filled_ == buffer_.size() ? lost(epoll) : false;
+    if (filled_ < wanted_) return false;
+    result_.latency.record(nowNanos() - started_);
+    ++(ok_ ? result_.requests : result_.errors);
+    return true;
+  }
+
+ private:
+  bool lost(int epoll) {
+    ++result_.errors;
+    waitsToWrite_ = false;
+    return connect(epoll);
+  }
+  bool parseHead() {
+    const std::string_view text(buffer_.data(), filled_);
+    const std::size_t end = text.find("\r\n\r\n");
+    if (end == std::string_view::npos) return false;
+    ok_ = text.substr(8, 5) == " 200 ";
+    constexpr std::string_view kLength = "Content-Length: ";
+    std::size_t length = 0;
+    if (const std::size_t at = text.find(kLength); at < end) std::from_chars(text.data() + at + kLength.size(), text.data() + end, length);
+    wanted_ = end + 4 + length;
+    return true;
+  }
+
+  std::uint16_t port_;
+  const std::string& request_;
+  HttpLoadResult& result_;
+  std::vector<char> buffer_;
+  UniqueFd fd_;
+  std::size_t sent_{0};
+  std::size_t filled_{0};
+  std::size_t wanted_{0};
+  std::int64_t started_{0};
+  bool ok_{false};
+  bool waitsToWrite_{false};
+};
+
+void work(const TaskHeader& task, const std::string& request, HttpLoadResult& result) {
+  const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  std::vector<std::unique_ptr<Connection>> connections;
+  const std::int64_t start = nowNanos();
+  for (int i = 0; i < task.connections; ++i) {
+    connections.push_back(std::make_unique<Connection>(task.port, request, result));
+    if (!connections.back()->connect(epoll.get())) {
+      ++result.errors;
+      continue;
+    }
+    connections.back()->begin(epoll.get());
+  }
+  std::array<epoll_event, 64> events{};
+  while (nowNanos() < start + task.nanos) {
+    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), 100);
+    for (int i = 0; i < count; ++i) {
+      auto* const connection = static_cast<Connection*>(events[static_cast<std::size_t>(i)].data.ptr);
+      if ((events[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) connection->write(epoll.get());
+      if ((events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && connection->read(epoll.get())) connection->begin(epoll.get());
+    }
+  }
+  result.wall = Nanos(nowNanos() - start);
+}
+
+[[noreturn]] void serve(int tasks, int results) {
+  TaskHeader task;
+  while (readAll(tasks, &task, sizeof task)) {
+    std::string request(task.bytes, '\0');
+    if (!readAll(tasks, request.data(), request.size())) break;
+    HttpLoadResult result;
+    work(task, request, result);
+    if (!writeAll(results, &result, sizeof result)) break;
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+static_assert(std::is_trivially_copyable_v<HttpLoadResult>, "sent through a pipe as it is");
+
+Result<std::unique_ptr<HttpLoad>> HttpLoad::start() {
+  std::array<int, 2> tasks{};
+  std::array<int, 2> results{};
+  if (::pipe2(tasks.data(), O_CLOEXEC) != 0 || ::pipe2(results.data(), O_CLOEXEC) != 0) return Error{Code::Unavailable, "NoPipe", "cannot make a pipe for the load generator"};
+  const pid_t child = ::fork();
+  if (child < 0) return Error{Code::Unavailable, "NoProcess", "cannot start the load generator"};
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(tasks[1]);
+    ::close(results[0]);
+    serve(tasks[0], results[1]);
+  }
+  ::close(tasks[0]);
+  ::close(results[1]);
+  return std::unique_ptr<HttpLoad>(new HttpLoad(child, UniqueFd(tasks[1]), UniqueFd(results[0])));
+}
+
+HttpLoad::~HttpLoad() {
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);
+}
+
+Status HttpLoad::begin(const HttpLoadTask& task) {
+  const TaskHeader header{task.port, task.connections, task.duration.count(), task.request.size()};
+  if (writeAll(tasks_.get(), &header, sizeof header) && writeAll(tasks_.get(), task.request.data(), task.request.size())) return {};
+  return Error{Code::Unavailable, "LoadEnded", "the load generator has ended"};
+}
+
+Result<HttpLoadResult> HttpLoad::finish() {
+  HttpLoadResult result;
+  if (!readAll(results_.get(), &result, sizeof result)) return Error{Code::Unavailable, "LoadEnded", "the load generator has ended"};
+  return result;
+}
+
+}  // namespace coterie::testing
