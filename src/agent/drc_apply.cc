@@ -1,0 +1,289 @@
+// From steps to writes, and from what the kernel then says to the lanes that may be used.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "agent/drc_impl.h"
+#include "base/log.h"
+
+namespace coterie::agent {
+
+namespace {
+
+using allocation::Step;
+using allocation::StepKind;
+
+bool isFinal(ApplyState state) { return state != ApplyState::Waiting && state != ApplyState::Running; }
+
+}  // namespace
+
+// One step as writes. Ancestor steps are per group, and these adapters keep no directory per group: nothing to write. The same for a container that still loads.
+PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
+  const auto found = containers_.find(step.container);
+  if (found == containers_.end() || !found->second.registered) return {};
+  if (found->second.stuckWrites > 0) {
+    refused = EBUSY;
+    return {};
+  }
+  CpuChange change{CpuChangeKind::HomeCpus, step.container, step.cpus, 0};
+  switch (step.kind) {
+    case StepKind::WidenAncestors:
+    case StepKind::NarrowAncestors: return {};
+    case StepKind::NarrowHome:
+    case StepKind::WidenHome:
+    case StepKind::SwapHome: break;
+    case StepKind::SetLoans: change.kind = CpuChangeKind::LoanCpus; break;
+    case StepKind::SetMemoryNodes:
+      change.kind = CpuChangeKind::MemoryNodes;
+      change.set = step.memoryNodes;
+      break;
+    case StepKind::SetWeight:
+      change.kind = CpuChangeKind::Weight;
+      change.weight = step.weight;
+      break;
+  }
+  Result<PreparedChange> prepared = ports_.controller.prepare(change);
+  if (prepared) return std::move(*prepared);
+  refused = EINVAL;
+  log::warning("agent", "instance " + std::to_string(step.container.value) + ": " + prepared.error().message);
+  return {};
+}
+
+void Drc::Impl::apply(const std::vector<Step>& steps) {
+  const CpuSet wide = (ancestors_ | machine_.allowed) & machine_.online;
+  const bool widen = wide != ancestors_;
+  const bool narrow = wide != machine_.allowed;
+  std::vector<ApplyStep> built;
+  std::vector<std::pair<std::size_t, int>> refused;
+  Running running;
+  const auto addAncestors = [&](const CpuSet& cpus, std::vector<int> waits) {
+    Result<PreparedChange> prepared = ports_.controller.prepare({CpuChangeKind::AncestorCpus, {}, cpus, 0});
+    running.ancestorSteps.push_back(built.size());
+    built.push_back({prepared ? std::move(*prepared) : PreparedChange{}, std::move(waits)});
+    running.containers.push_back({});
+  };
+  if (widen) addAncestors(wide, {});
+  const int offset = static_cast<int>(built.size());
+  for (const Step& step : steps) {
+    std::vector<int> waits;
+    if (widen) waits.push_back(0);
+    for (const int other : step.waitsFor) waits.push_back(other + offset);
+    int error = 0;
+    PreparedChange change = prepareStep(step, error);
+    if (error != 0) refused.emplace_back(built.size(), error);
+    built.push_back({std::move(change), std::move(waits)});
+    running.containers.push_back(step.container);
+  }
+  if (narrow) {
+    std::vector<int> all;
+    for (int i = 0; i < static_cast<int>(built.size()); ++i) all.push_back(i);
+    addAncestors(machine_.allowed, std::move(all));
+  }
+  ancestors_ = machine_.allowed;
+  for (const auto& [id, container] : containers_) {
+    const LaneAllowance wanted{id, container.wanted.ownLanes, container.wanted.awakeLoanLanes};
+    const bool touched = std::find(running.containers.begin(), running.containers.end(), id) != running.containers.end();
+    if (container.ready && (touched || container.published != wanted)) running.unsettled.insert(id);
+  }
+  running.seenRunning.assign(built.size(), 0);
+  running.batch = std::make_shared<ApplyBatch>(std::move(built));
+  for (const auto& [index, error] : refused) running.batch->refuse(index, error);
+  current_ = std::move(running);
+  if (current_.batch->allFinal()) return closeBatch();
+  const auto batch = current_.batch;
+  armDeadline();
+  ports_.applier.submit(batch);
+}
+
+void Drc::Impl::armDeadline() {
+  deadlineTimer_ = ports_.loop.after(config_.writeDeadline / 2, [this] { checkDeadlines(); });
+}
+
+// A step that was running at two checks in a row has had at least half a deadline, at most one and a half.
+void Drc::Impl::checkDeadlines() {
+  constexpr int kIdleChecks = 10;
+  if (!current_.batch) return;
+  ApplyBatch& batch = *current_.batch;
+  bool stuck = false;
+  bool running = false;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (batch.state(i) != ApplyState::Running || current_.late.count(i) > 0) continue;
+    running = true;
+    if (++current_.seenRunning[i] < 2) continue;
+    stuck = true;
+    current_.late.insert(i);
+    const auto container = containers_.find(current_.containers[i]);
+    if (container != containers_.end()) ++container->second.stuckWrites;
+    countError(current_.containers[i]);
+    log::warning("agent", "a CPU-set write for instance " + std::to_string(current_.containers[i].value) + " does not return; what waits for it is put off");
+  }
+  if (!running && ++current_.idleChecks >= kIdleChecks) {  // every applier thread is stuck elsewhere
+    batch.cancelWaiting();
+    retry_ = true;
+  }
+  if (stuck || current_.idleChecks >= 2) ports_.applier.helpOut(current_.batch);
+  armDeadline();
+  onProgress();
+}
+
+// Nothing of it can move any more, except what has been declared stuck.
+bool Drc::Impl::batchSettled() const {
+  const ApplyBatch& batch = *current_.batch;
+  std::vector<bool> blocked(batch.size(), false);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const ApplyState state = batch.state(i);
+    if (isFinal(state)) continue;
+    blocked[i] = current_.late.count(i) > 0;
+    for (const int other : batch.step(i).waitsFor) blocked[i] = blocked[i] || (state == ApplyState::Waiting && blocked[static_cast<std::size_t>(other)]);
+    if (!blocked[i]) return false;
+  }
+  return true;
+}
+
+void Drc::Impl::onProgress() {
+  reviewLateBatches();
+  if (!current_.batch) return;
+  settleReady();
+  if (batchSettled()) closeBatch();
+}
+
+void Drc::Impl::settleReady() {
+  std::set<InstanceId> waiting;
+  for (std::size_t i = 0; i < current_.batch->size(); ++i) {
+    if (!isFinal(current_.batch->state(i))) waiting.insert(current_.containers[i]);
+  }
+  for (auto id = current_.unsettled.begin(); id != current_.unsettled.end();) {
+    const auto container = containers_.find(*id);
+    if (waiting.count(*id) > 0) {
+      ++id;
+      continue;
+    }
+    if (container != containers_.end()) settleContainer(container->second);
+    id = current_.unsettled.erase(id);
+  }
+  announce();
+}
+
+void Drc::Impl::closeBatch() {
+  deadlineTimer_.reset();
+  Running closed = std::move(current_);
+  current_ = {};
+  closed.batch->cancelWaiting();
+  Observed touched;
+  for (std::size_t i = 0; i < closed.batch->size(); ++i) {
+    const ApplyState state = closed.batch->state(i);
+    const auto container = containers_.find(closed.containers[i]);
+    if (state == ApplyState::Done) ++stepsApplied_;
+    if (state == ApplyState::Failed) countError(closed.containers[i]);
+    retry_ = retry_ || state != ApplyState::Done;
+    if (container == containers_.end()) continue;
+    if (state != ApplyState::Done) container->second.repairTried = true;
+    if (const auto seen = ports_.controller.observe(container->first); seen && !seen->vanished && container->second.registered) touched.emplace(container->first, *seen);
+  }
+  for (const std::size_t index : closed.ancestorSteps) {
+    if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();  // written again with the next batch
+  }
+  for (const InstanceId id : closed.unsettled) {
+    if (const auto container = containers_.find(id); container != containers_.end()) settleContainer(container->second);
+  }
+  announce();
+  saveHints();
+  if (!closed.late.empty()) lateBatches_.push_back(std::move(closed));
+  if (due_) return schedule(trigger_.value_or(Trigger::Retry));
+  if (!frozen_) repairDrift(touched, Unplaced::LeaveOut);  // threads born during the change: the second scan
+}
+
+void Drc::Impl::reviewLateBatches() {
+  bool returned = false;
+  for (Running& late : lateBatches_) {
+    for (auto index = late.late.begin(); index != late.late.end();) {
+      if (!isFinal(late.batch->state(*index))) {
+        ++index;
+        continue;
+      }
+      const auto container = containers_.find(late.containers[*index]);
+      if (container != containers_.end() && container->second.stuckWrites > 0) --container->second.stuckWrites;
+      index = late.late.erase(index);
+      returned = true;
+    }
+  }
+  std::erase_if(lateBatches_, [](const Running& late) { return late.late.empty(); });
+  if (returned) schedule(Trigger::Retry);
+}
+
+void Drc::Impl::countError(InstanceId container) {
+  const auto found = containers_.find(container);
+  if (found != containers_.end()) ++groups_[found->second.group].counters.applyErrors;
+}
+
+void Drc::Impl::settleContainer(ContainerRecord& container) {
+  if (!container.ready) return;
+  const int own = std::min(container.wanted.ownLanes, static_cast<int>(container.ownLanes.size()));
+  const auto seen = container.registered ? ports_.controller.observe(container.id) : Result<ObservedContainer>(ObservedContainer{});
+  if (!seen || seen->vanished) return;  // its end is about to be told
+  LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering
+  if (!seen->home.empty()) {
+    lanes.ownLanes = std::min(own, seen->home.count());
+    const bool lent = container.wanted.awakeLoanLanes > 0 && !seen->loans.empty() && seen->loans.isSubsetOf(container.wanted.loans);
+    const int awake = std::min(container.wanted.awakeLoanLanes, static_cast<int>(container.loanLanes.size()));
+    if (lent) lanes.loanLanes = awake;
+  }
+  publish(container, lanes);
+}
+
+void Drc::Impl::publish(ContainerRecord& container, LaneAllowance lanes) {
+  if (!container.ready || (container.announcedOnce && container.published == lanes)) return;
+  container.announcedOnce = true;
+  container.published = lanes;
+  announced_.insert(container.group);
+}
+
+void Drc::Impl::publishLosses() {
+  for (auto& [id, container] : containers_) {
+    if (!container.announcedOnce) continue;
+    publish(container, {id, std::min(container.published.ownLanes, container.wanted.ownLanes), std::min(container.published.loanLanes, container.wanted.awakeLoanLanes)});
+  }
+  announce();
+}
+
+void Drc::Impl::announce() {
+  for (const GroupId group : std::exchange(announced_, {})) {
+    std::vector<LaneAllowance> lanes;
+    for (const auto& [id, container] : containers_) {
+      if (container.group == group && container.announcedOnce) lanes.push_back(container.published);
+    }
+    ports_.listener.lanesChanged(group, lanes);
+  }
+}
+
+// Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between. True if there is something to write.
+bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
+  std::vector<Step> steps;
+  std::vector<int> narrowed;
+  std::vector<const ContainerRecord*> drifted;
+  for (const auto& [id, seen] : observed) {
+    ContainerRecord& container = containers_.at(id);
+    const Wanted& wanted = container.wanted;
+    if (wanted.home.empty() || container.stuckWrites > 0 || container.repairTried || !wanted.home.isSubsetOf(usable())) continue;
+    if (seen.home.empty() && unplaced == Unplaced::LeaveOut) continue;
+    const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
+    if (seen.home == wanted.home && seen.uniform && !loansOff) continue;
+    container.repairTried = true;
+    ++groups_[container.group].counters.driftRepairs;
+    drifted.push_back(&container);
+    const CpuSet kept = seen.home & wanted.home;
+    if (!kept.empty() && kept != seen.home) {
+      narrowed.push_back(static_cast<int>(steps.size()));
+      steps.push_back({StepKind::NarrowHome, id, container.group, kept, {}, 0, {}});
+    }
+  }
+  for (const ContainerRecord* container : drifted) {
+    steps.push_back({StepKind::WidenHome, container->id, container->group, container->wanted.home, {}, 0, narrowed});
+    if (container->wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, container->id, container->group, container->wanted.loans, {}, 0, {}});
+  }
+  if (steps.empty()) return false;
+  apply(steps);
+  return true;
+}
+
+}  // namespace coterie::agent

@@ -1,0 +1,179 @@
+// The inside of Drc, in four files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back, repair), drc_load.cc
+// (demand, loan lanes, use). Not for others.
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "agent/drc.h"
+
+namespace coterie::agent {
+
+struct LaneTrack {
+  int tid{0};
+  Nanos cpu{};                 // at the last account
+  Nanos cpuAtTick{};           // at the last tick
+  Nanos starved{};             // runnable without having run
+  bool atHome{false};          // moved to its own group's CPUs
+};
+
+// What the last plan wants of a container.
+struct Wanted {
+  CpuSet home;
+  CpuSet loans;
+  CpuSet memoryNodes;
+  int ownLanes{0};
+  int awakeLoanLanes{0};
+};
+
+struct ContainerRecord {
+  InstanceId id;
+  GroupId group;
+  int ordinal{0};              // among its group's containers, for hints
+  bool ready{false};           // its worker answers
+  bool registered{false};      // the controller knows it
+  int stuckWrites{0};
+  bool repairTried{false};     // since the last poll; also set by a failed write
+  bool announcedOnce{false};
+  ContainerRegistration threads;
+  Bytes resident;
+  Wanted wanted;
+  LaneAllowance published;
+  std::vector<LaneTrack> ownLanes, loanLanes;
+};
+
+struct GroupRecord {
+  GroupSpec spec;
+  Instant joined{};
+  bool removing{false};        // goes with its last container
+  MilliCpu entitlement;
+  bool inPool{false};
+  bool pending{false};
+  DemandSample sample;
+  MilliCpu demand;
+  std::optional<Instant> belowSince;       // demand at or below the entitlement
+  int loansPlannedFor{0};                  // loan lanes that the last plan was asked for
+  std::optional<Instant> lastOptionalMove;
+  std::vector<allocation::Reason> reasons;
+  std::deque<PlacementChange> changes;
+  GroupCounters counters;
+};
+
+class Drc::Impl {
+ public:
+  Impl(Ports ports, DrcConfig config);
+
+  // drc.cc
+  [[nodiscard]] Status start();
+  void setGroup(const GroupSpec& spec);
+  void removeGroup(GroupId id);
+  void instanceStarting(GroupId group, InstanceId instance);
+  void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
+  void instanceEnded(InstanceId instance);
+  void freeze() { frozen_ = true; }
+  void unfreeze();
+  void setPolicy(allocation::PolicyName policy);
+  void setLending(bool lending);
+  void shutDown();
+  [[nodiscard]] std::optional<GroupView> explainGroup(GroupId id) const;
+  [[nodiscard]] std::vector<GroupView> groups() const;
+  [[nodiscard]] DrcView view() const;
+  [[nodiscard]] const Machine& machine() const { return machine_; }
+  [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
+  [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
+  [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
+  // drc_load.cc
+  void demandChanged(GroupId group);
+
+ private:
+  enum class Unplaced : std::uint8_t { LeaveOut, Place };
+  using Observed = std::map<InstanceId, ObservedContainer>;
+  struct Running {
+    std::shared_ptr<ApplyBatch> batch;
+    std::vector<InstanceId> containers;  // of each step; invalid: of none
+    std::vector<int> seenRunning;        // deadline checks at which the step was running
+    std::set<std::size_t> late;
+    std::set<InstanceId> unsettled;      // their lanes are not published yet
+    std::vector<std::size_t> ancestorSteps;
+    int idleChecks{0};
+  };
+
+  // drc.cc
+  void schedule(Trigger trigger);
+  [[nodiscard]] GroupView viewOf(const GroupRecord& group) const;
+  [[nodiscard]] int freeOrdinal(GroupId group) const;
+  ContainerRecord& containerFor(GroupId group, InstanceId instance);
+  void registerContainer(ContainerRecord& container);
+  void poll();
+  void pollMachine();
+  void adoptMachine(Machine machine);
+  void placeSystem();
+  // drc_plan.cc
+  void planNow();
+  [[nodiscard]] Observed observeAll() const;
+  [[nodiscard]] allocation::Snapshot snapshotOf(const Observed& observed) const;
+  [[nodiscard]] allocation::GroupState stateOf(const GroupSpec& spec, const GroupRecord* group) const;
+  [[nodiscard]] allocation::ContainerState containerState(const ContainerRecord& container, const Observed& observed) const;
+  void adopt(const allocation::Plan& plan);
+  void adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target);
+  void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
+  [[nodiscard]] CpuSet usable() const { return (machine_.allowed & machine_.online) - reserved_; }
+  void takeHint(ContainerRecord& container);
+  void saveHints();
+  // drc_apply.cc
+  void apply(const std::vector<allocation::Step>& steps);
+  [[nodiscard]] PreparedChange prepareStep(const allocation::Step& step, int& refused);
+  void onProgress();
+  void checkDeadlines();
+  void armDeadline();
+  [[nodiscard]] bool batchSettled() const;
+  void settleReady();
+  void closeBatch();
+  void settleContainer(ContainerRecord& container);
+  void publish(ContainerRecord& container, LaneAllowance lanes);
+  void publishLosses();
+  void announce();
+  void countError(InstanceId container);
+  bool repairDrift(const Observed& observed, Unplaced unplaced);
+  void reviewLateBatches();
+  // drc_load.cc
+  void tick();
+  void armTick();
+  bool sample(GroupRecord& group);
+  [[nodiscard]] int loansWanted(const GroupRecord& group) const;
+  [[nodiscard]] int loansAwake(GroupId group) const;
+  void rescueLanes(ContainerRecord& container);
+  void moveLane(ContainerRecord& container, std::size_t lane, LanePlace place);
+  void accountUse();
+  void accountLoan(const ContainerRecord& borrower, Nanos used);
+
+  Ports ports_;
+  DrcConfig config_;
+  Machine machine_;
+  MachineSets sets_;
+  CpuSet reserved_;
+  CpuSet ancestors_;                     // as last written
+  bool systemWarned_{false};
+  std::map<GroupId, GroupRecord> groups_;
+  std::map<InstanceId, ContainerRecord> containers_;
+  std::map<std::pair<ServiceName, int>, HomeHint> hints_;
+  std::vector<HomeHint> savedHints_;
+  CpuSet pool_;
+  allocation::MoveBucket bucket_;
+  bool started_{false};
+  bool frozen_{false};
+  bool due_{false};                      // a plan is wanted
+  bool posted_{false};
+  bool retry_{false};                    // a write failed: plan again at the next poll
+  bool ticking_{false};
+  std::optional<Trigger> trigger_;
+  Running current_;
+  std::vector<Running> lateBatches_;
+  std::set<GroupId> announced_;          // lanes changed in this turn
+  std::int64_t plans_{0};
+  std::int64_t stepsApplied_{0};
+  TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_;
+  std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // posted callbacks outlive this object
+};
+
+}  // namespace coterie::agent

@@ -1,0 +1,205 @@
+// Snapshot, decision, and what is wanted of every container afterwards.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "agent/drc_impl.h"
+
+namespace coterie::agent {
+
+namespace {
+constexpr MilliCpu kNoCeiling{std::int64_t{1000} * CpuSet::kMaxId};
+}
+
+void Drc::Impl::planNow() {
+  if (!due_ || frozen_ || !started_ || current_.batch) return;
+  const Observed observed = observeAll();
+  if (repairDrift(observed, Unplaced::LeaveOut)) return;  // the plan follows when what was asked before is in force again
+  due_ = false;
+  for (auto& [id, group] : groups_) sample(group);
+  const allocation::Snapshot snapshot = snapshotOf(observed);
+  const allocation::Plan plan = allocation::decide(snapshot, config_.allocation);
+  ++plans_;
+  adopt(plan);
+  publishLosses();
+  std::vector<allocation::Step> steps = plan.steps;
+  addPlacings(steps, observed);
+  apply(steps);
+  armTick();
+}
+
+Drc::Impl::Observed Drc::Impl::observeAll() const {
+  Observed observed;
+  for (const auto& [id, container] : containers_) {
+    if (!container.registered) continue;
+    if (const auto seen = ports_.controller.observe(id); seen && !seen->vanished) observed.emplace(id, *seen);
+  }
+  return observed;
+}
+
+allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& container, const Observed& observed) const {
+  allocation::ContainerState state;
+  state.id = container.id;
+  state.home = container.wanted.home;
+  state.memoryNodes = container.wanted.memoryNodes;
+  state.resident = container.resident;
+  state.awakeLoanLanes = container.wanted.awakeLoanLanes;
+  if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
+  const auto seen = observed.find(container.id);
+  if (seen == observed.end()) return state;  // loading, or beyond control: it keeps its place in the plan
+  if (!seen->second.home.empty()) {
+    state.home = seen->second.home;
+    state.memoryNodes = seen->second.memoryNodes;
+    if (state.awakeLoanLanes > 0) state.loans = seen->second.loans;
+  }
+  if (ports_.controller.traits().weights) state.cpuWeight = seen->second.weight;
+  return state;
+}
+
+allocation::GroupState Drc::Impl::stateOf(const GroupSpec& spec, const GroupRecord* group) const {
+  allocation::GroupState state;
+  state.id = spec.id;
+  state.tenant = spec.tenant;
+  state.band = spec.band;
+  state.tenantWeight = spec.tenantWeight;
+  state.weight = spec.weight;
+  state.floor = spec.floor;
+  state.ceiling = spec.ceiling.value > 0 ? spec.ceiling : kNoCeiling;
+  state.latencyCritical = spec.latencyCritical;
+  state.lend = spec.lend;
+  state.joined = ports_.loop.clock().now();
+  if (group == nullptr) return state;
+  state.joined = group->joined;
+  state.demand = group->demand;
+  state.queuedBeyondOwnLanes = group->sample.queuedBeyondOwnLanes;
+  state.demandBelowEntitlementSince = group->belowSince;
+  state.lastOptionalMove = group->lastOptionalMove;
+  return state;
+}
+
+allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
+  allocation::Snapshot snapshot;
+  snapshot.machine = &machine_;
+  snapshot.reserved = reserved_;
+  snapshot.bucket = bucket_;
+  snapshot.now = ports_.loop.clock().now();
+  for (const auto& [id, group] : groups_) {
+    allocation::GroupState state = stateOf(group.spec, &group);
+    std::optional<int> lanes;  // the least that every container has; those that still load have none yet
+    for (const auto& [instance, container] : containers_) {
+      if (container.group != id) continue;
+      state.containers.push_back(containerState(container, observed));
+      const int here = static_cast<int>(container.loanLanes.size());
+      lanes = lanes ? std::min(*lanes, here) : here;
+      if (group.inPool) snapshot.pool |= state.containers.back().home;
+    }
+    state.loanLanes = lanes.value_or(0);
+    if (!state.containers.empty()) snapshot.groups.push_back(std::move(state));
+  }
+  return snapshot;
+}
+
+MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
+  allocation::Snapshot snapshot = snapshotOf({});
+  std::erase_if(snapshot.groups, [&](const allocation::GroupState& group) { return group.id == newcomer.id; });
+  allocation::ContainerState placeholder;
+  placeholder.id = InstanceId(std::numeric_limits<std::int32_t>::max());
+  for (const auto& [id, group] : groups_) {  // admitted, not started yet: their floors are promised
+    const bool present = std::any_of(snapshot.groups.begin(), snapshot.groups.end(), [&](const allocation::GroupState& state) { return state.id == id; });
+    if (present || id == newcomer.id || group.removing) continue;
+    placeholder.id.value -= 1;
+    snapshot.groups.push_back(stateOf(group.spec, &group));
+    snapshot.groups.back().containers.push_back(placeholder);
+  }
+  std::sort(snapshot.groups.begin(), snapshot.groups.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  allocation::GroupState state = stateOf(newcomer, nullptr);
+  placeholder.id = InstanceId(std::numeric_limits<std::int32_t>::max());
+  state.containers.push_back(placeholder);
+  return allocation::missingForFloor(snapshot, state);
+}
+
+void Drc::Impl::adopt(const allocation::Plan& plan) {
+  pool_ = plan.pool;
+  bucket_ = plan.bucket;
+  const Instant now = ports_.loop.clock().now();
+  for (auto& [id, group] : groups_) group.reasons.clear();
+  for (const allocation::Reason& reason : plan.reasons) {
+    if (const auto found = groups_.find(reason.group); found != groups_.end()) found->second.reasons.push_back(reason);
+  }
+  accountUse();  // before loans change owners
+  for (const allocation::GroupTarget& target : plan.groups) {
+    const auto found = groups_.find(target.id);
+    if (found == groups_.end()) continue;
+    GroupRecord& group = found->second;
+    group.loansPlannedFor = loansWanted(group);
+    group.entitlement = target.entitlement;
+    group.inPool = target.inPool;
+    if (target.moved) group.lastOptionalMove = now;
+    for (const allocation::ContainerTarget& container : target.containers) {
+      if (const auto record = containers_.find(container.id); record != containers_.end()) adoptTarget(record->second, group, container);
+    }
+    if (std::exchange(group.pending, target.pending) != target.pending) ports_.listener.pendingChanged(target.id, target.pending);
+  }
+  againTimer_.reset();
+  if (plan.decideAgainAt) {
+    againTimer_ = ports_.loop.after(std::max(Nanos{0}, *plan.decideAgainAt - now), [this] { schedule(Trigger::Time); });
+  }
+}
+
+void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target) {
+  Wanted& wanted = container.wanted;
+  if (wanted.home != target.home) {
+    if (!wanted.home.empty()) ++group.counters.moves;
+    group.changes.push_back({ports_.loop.clock().wall(), container.id, wanted.home, target.home, trigger_.value_or(Trigger::Start)});
+    if (group.changes.size() > config_.changesKept) group.changes.pop_front();
+  }
+  wanted = {target.home, target.loans, target.memoryNodes, target.ownLanes, target.awakeLoanLanes};
+  if (!target.home.empty()) {
+    hints_[{group.spec.service, container.ordinal}] = {group.spec.service, container.ordinal, target.home, group.inPool};
+  } else {
+    wanted.ownLanes = 0;  // Pending: it keeps no CPU
+  }
+}
+
+// A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out).
+void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const {
+  for (const auto& [id, seen] : observed) {
+    const ContainerRecord& container = containers_.at(id);
+    if (!seen.home.empty() || container.wanted.home.empty()) continue;
+    const auto moves = [&, instance = id](const allocation::Step& step) {
+      const bool home = step.kind == allocation::StepKind::NarrowHome || step.kind == allocation::StepKind::WidenHome || step.kind == allocation::StepKind::SwapHome;
+      return home && step.container == instance;
+    };
+    if (std::any_of(steps.begin(), steps.end(), moves)) continue;
+    allocation::Step step;
+    step.kind = allocation::StepKind::WidenHome;
+    step.container = id;
+    step.group = container.group;
+    step.cpus = container.wanted.home;
+    steps.push_back(std::move(step));
+  }
+}
+
+void Drc::Impl::takeHint(ContainerRecord& container) {
+  GroupRecord& group = groups_.at(container.group);
+  const auto found = hints_.find({group.spec.service, container.ordinal});
+  if (found == hints_.end()) return;
+  const HomeHint& hint = found->second;
+  if (hint.home.empty() || !hint.home.isSubsetOf(usable())) return;
+  for (const auto& [id, other] : containers_) {
+    const bool shared = hint.inPool && groups_.at(other.group).inPool;
+    if (id != container.id && !shared && other.wanted.home.intersects(hint.home)) return;  // somebody has it now
+  }
+  container.wanted.home = hint.home;
+  group.inPool = group.inPool || hint.inPool;
+}
+
+void Drc::Impl::saveHints() {
+  std::vector<HomeHint> hints;
+  for (const auto& [key, hint] : hints_) hints.push_back(hint);
+  if (hints == savedHints_) return;
+  ports_.journal.save(hints);
+  savedHints_ = std::move(hints);
+}
+
+}  // namespace coterie::agent
