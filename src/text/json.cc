@@ -1,5 +1,7 @@
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 #include <rapidjson/error/en.h>
@@ -36,6 +38,18 @@ class LineStream {
   int line_{1};
 };
 
+// A number as JSON's grammar allows it: int64 if it is whole and fits, else double; nothing if it is beyond double.
+std::optional<Value> readNumber(std::string_view text) {
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, whole); error == std::errc{} && stop == end) return Value(whole);
+  double number = 0;
+  if (std::from_chars(text.data(), end, number).ec == std::errc{}) return Value(number);
+  number = std::strtod(std::string(text).c_str(), nullptr);  // out of range: tells too large from too close to zero
+  if (!std::isfinite(number)) return std::nullopt;
+  return Value(number);
+}
+
 struct Handler {
   TreeBuilder& tree;
   const LineStream& stream;
@@ -43,15 +57,18 @@ struct Handler {
   using Ch = char;
   bool Null() { return tree.scalar(Value(), stream.line()); }
   bool Bool(bool b) { return tree.scalar(Value(b), stream.line()); }
-  bool Int(int i) { return tree.scalar(Value(i), stream.line()); }
-  bool Uint(unsigned u) { return tree.scalar(Value(std::int64_t{u}), stream.line()); }
-  bool Int64(std::int64_t i) { return tree.scalar(Value(i), stream.line()); }
-  bool Uint64(std::uint64_t u) {
-    const bool fits = u <= static_cast<std::uint64_t>(INT64_MAX);
-    return tree.scalar(fits ? Value(static_cast<std::int64_t>(u)) : Value(static_cast<double>(u)), stream.line());
+  // Numbers come as text (RapidJSON's own full-precision reader takes the logarithm of 0 in "0E50", found by the fuzzer).
+  bool RawNumber(const char* s, rapidjson::SizeType length, bool) {
+    const std::optional<Value> number = readNumber(std::string_view(s, length));
+    if (number) return tree.scalar(*number, stream.line());
+    tree.faults.push_back({tree.path(), stream.line(), "the number is too large"});
+    return false;
   }
-  bool Double(double d) { return tree.scalar(Value(d), stream.line()); }
-  bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+  bool Int(int) { return false; }  // the reader's interface asks for these; with numbers as text they are never called
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
   bool String(const char* s, rapidjson::SizeType length, bool) { return tree.scalar(Value(std::string(s, length)), stream.line()); }
   bool StartObject() { return tree.open(Value::emptyMap(), stream.line()); }
   bool Key(const char* s, rapidjson::SizeType length, bool) { return tree.key(std::string(s, length), stream.line()), true; }
@@ -140,7 +157,7 @@ Result<Value> parseJson(std::string_view text, const Limits& limits) {
   Handler handler{tree, stream};
   rapidjson::Reader reader;
   const auto outcome =
-      reader.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag>(stream, handler);
+      reader.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseValidateEncodingFlag>(stream, handler);
   if (!tree.faults.empty()) {
     const Fault& fault = tree.faults.front();
     return badJson(fault.line, fault.path.empty() ? fault.message : fault.path + ": " + fault.message);

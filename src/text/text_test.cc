@@ -130,6 +130,11 @@ TEST(Json, Refuses) {
 TEST(Json, NumbersKeepTheirKind) {
   EXPECT_EQ(*parseJson("9223372036854775807"), Value(INT64_MAX));
   EXPECT_EQ(*parseJson("18446744073709551615"), Value(18446744073709551615.0));
+  EXPECT_EQ(*parseJson("0E50"), Value(0.0)) << "story of the logarithm of zero";
+  EXPECT_EQ(*parseJson("1e-999"), Value(0.0));
+  EXPECT_EQ(*parseJson("-0"), Value(0));
+  EXPECT_EQ(*parseJson("1e2"), Value(100.0));
+  EXPECT_FALSE(parseJson("-1e999").ok());
   EXPECT_EQ(printJson(Value(5.0)), "5.0");
   EXPECT_EQ(printJson(Value(0.1)), "0.1");
   EXPECT_EQ(printJson(Value(1e300)), "1e+300");

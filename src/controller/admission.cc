@@ -1,0 +1,164 @@
+// What a service must pass before an instance of it is started. Each function notes what stands in the way.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "controller/instance_reconciler.h"
+#include "objects/quantity.h"
+#include "tenancy/quota.h"
+
+namespace coterie::controller {
+
+namespace {
+// Memory is counted per instance as it is started (InsufficientMemory), not by what specs say.
+tenancy::ServiceUse useOf(const ModelService& service) {
+  tenancy::ServiceUse use = tenancy::useOf(service);
+  use.memory = Bytes(0);
+  return use;
+}
+}  // namespace
+
+bool InstanceReconciler::admitQuota(ServiceRecord& record, const TenantView& tenant) {
+  std::vector<tenancy::ServiceUse> others;
+  for (const auto& [name, other] : records_) {
+    if (other.admitted && other.tenant == tenant.name) others.push_back(useOf(other.service));
+  }
+  const Status fits = tenancy::checkQuota(tenant.name, tenant.spec.quota, others, useOf(record.service));
+  if (fits.ok()) return true;
+  record.obstacles.push_back({"Allocated", fits.error().reason, fits.error().message});
+  return false;
+}
+
+void InstanceReconciler::inspect(ServiceRecord& record, const std::string& root) {
+  Inspection& inspection = record.inspection;
+  inspection.root = root;
+  inspection.path = record.service.spec.modelUri.substr(std::string_view("file:").size());
+  inspection.ticket = ++lastTicket_;
+  inspection.pending = true;
+  ports_.files.inspect(root, inspection.path,
+                       [this, alive = alive_, name = record.service.serviceName(), ticket = inspection.ticket](const Result<ModelFile>& answer) {
+                         if (!*alive) return;
+                         const auto found = records_.find(name);
+                         if (found == records_.end() || found->second.inspection.ticket != ticket) return;
+                         found->second.inspection.pending = false;
+                         found->second.inspection.answer = answer;
+                         found->second.inspection.answered = ports_.loop.clock().now();
+                         pass_.trigger();
+                       });
+}
+
+bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tenant) {
+  const auto refuse = [&](std::string reason, std::string message) {
+    record.obstacles.push_back({"ModelLoaded", std::move(reason), std::move(message)});
+    return false;
+  };
+  Inspection& inspection = record.inspection;
+  const std::string root = config_.modelRoot(tenant.name);
+  const Instant now = ports_.loop.clock().now();
+  const bool stale = inspection.answer && record.version.empty() && now >= inspection.answered + config_.inspectAgain;
+  if (!inspection.pending && (!inspection.answer || stale || inspection.root != root)) inspect(record, root);
+  if (!inspection.answer) {
+    // What runs is judged by what was wanted before: a change of a weight must not end an instance that is loading.
+    return refuse("Inspecting", "the model's file is being looked at");
+  }
+  const Result<ModelFile>& answer = *inspection.answer;
+  if (!answer.ok()) {
+    record.version.clear();
+    return refuse(answer.error().reason, answer.error().message);
+  }
+  const std::string& wanted = record.service.spec.sha256;
+  if (!wanted.empty() && wanted != answer->sha256) {
+    record.version.clear();
+    return refuse("ChecksumMismatch", "spec.model.sha256 is " + wanted + ", but " + inspection.path + " has " + answer->sha256 + ": the file or the object is not the one that was meant");
+  }
+  record.version = versionOf(record, *answer);
+  record.memory = memoryNeed(*answer, measurements_.of(answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
+  return true;
+}
+
+// All that a worker keeps from its start to its end.
+std::string InstanceReconciler::versionOf(const ServiceRecord& record, const ModelFile& file) const {
+  std::string version = file.path + "|" + file.sha256 + fmt::format("|lanes={}|memory={}", ownLanesOf(record), record.service.spec.memory.value);
+  for (const auto& [input, shape] : record.service.spec.probeShapes) version += "|" + input + shapeText(shape);
+  return version;
+}
+
+int InstanceReconciler::ownLanesOf(const ServiceRecord& record) const {
+  const std::int64_t most = record.service.spec.maxCpus.value;
+  const std::int64_t lanes = most > 0 ? (most + 999) / 1000 : config_.machineCpus;
+  return static_cast<int>(std::clamp<std::int64_t>(lanes, 1, std::max(1, config_.machineCpus)));
+}
+
+ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const {
+  const ModelServiceSpec& spec = record.service.spec;
+  ServiceGroup group;
+  group.id = record.group;
+  group.service = record.service.serviceName();
+  group.tenant = tenant.name;
+  group.tenantWeight = tenant.spec.weight;
+  group.weight = spec.weight;
+  group.floor = floor;
+  group.ceiling = tenancy::ceilingWithin(tenant.spec.quota, spec.maxCpus);
+  group.latencyCritical = spec.latencyCritical;
+  if (spec.objective) group.objective = spec.objective->latency;
+  return group;
+}
+
+// A floor that does not fit leaves a newcomer out, and the group of a running service as it was.
+bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& tenant) {
+  const MilliCpu wanted = record.service.spec.minCpus;
+  if (!record.admitted || wanted > record.admittedFloor) {
+    const MilliCpu missing = ports_.allocation.missingForFloor(groupOf(record, tenant, wanted));
+    if (missing.value > 0) {
+      const std::string kept = record.admitted ? "; it keeps its floor of " + objects::cpusText(record.admittedFloor) : "";
+      record.obstacles.push_back({"Allocated", "InsufficientCpu",
+                                  "minCpus " + objects::cpusText(wanted) + " does not fit: " + objects::cpusText(missing) + " CPU missing beside the floors of the services that run" + kept +
+                                      ". Lower minCpus here or elsewhere, or remove a service"});
+      if (!record.admitted) {
+        // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
+        for (InstanceRecord& instance : record.instances) endInstance(record, instance);
+        return false;
+      }
+    } else {
+      record.admittedFloor = wanted;
+    }
+  } else {
+    record.admittedFloor = wanted;
+  }
+  record.admitted = true;
+  const ServiceGroup group = groupOf(record, tenant, record.admittedFloor);
+  if (record.toldGroup != group) {
+    ports_.allocation.setGroup(group);
+    record.toldGroup = group;
+  }
+  return true;
+}
+
+bool InstanceReconciler::admitMemory(ServiceRecord& record) {
+  if (record.memory.missing.value <= 0) return true;
+  record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
+                              "spec.memory " + objects::bytesText(record.service.spec.memory) + " is less than the " + memoryText(record.memory.need) + " that the model " +
+                                  (record.memory.measured ? "needs (measured)" : "is taken to need (twice its files and 128 MB)") + ": " + memoryText(record.memory.missing) + " (" +
+                                  std::to_string(record.memory.missing.value) + " bytes) are missing. Raise spec.memory, or leave it out"});
+  return false;
+}
+
+Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant) const {
+  Bytes sum;
+  for (const auto& [name, record] : records_) {
+    for (const InstanceRecord& instance : record.instances) {
+      if (!tenant || instance.tenant == *tenant) sum += instance.limit;
+    }
+  }
+  return sum;
+}
+
+bool InstanceReconciler::barrierUp() {
+  if (barrierPassed_) return false;
+  const bool waiting = std::any_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.inspection.pending && !r.second.inspection.answer; });
+  barrierPassed_ = !waiting || ports_.loop.clock().now() >= barrierUntil_;
+  return !barrierPassed_;
+}
+
+}  // namespace coterie::controller

@@ -1,0 +1,41 @@
+// What the reconcilers tell and ask the in-node allocator (src/agent's DRC behind the wiring; a fake in tests).
+//
+// A group is told before its first instance starts and removed after its last one ended. Of instances: starting before the worker is spawned, ready or ended later.
+// Thread rule: control loop; nothing here calls back from inside the call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/units.h"
+#include "model/ids.h"
+#include "ports/container_runtime.h"
+
+namespace coterie::controller {
+
+struct ServiceGroup {
+  GroupId id;
+  ServiceName service;
+  TenantName tenant;
+  std::int64_t tenantWeight{100};
+  std::int64_t weight{100};
+  MilliCpu floor;                  // 0: none
+  MilliCpu ceiling;                // 0: the machine
+  bool latencyCritical{true};
+  std::optional<Nanos> objective;
+  friend bool operator==(const ServiceGroup&, const ServiceGroup&) = default;
+};
+
+class AllocationPort {
+ public:
+  virtual ~AllocationPort() = default;
+  // Milli-CPUs that are missing for this group's floor beside the others' (an older form of it not counted); 0: it fits.
+  [[nodiscard]] virtual MilliCpu missingForFloor(const ServiceGroup& group) const = 0;
+  virtual void setGroup(const ServiceGroup& group) = 0;
+  virtual void removeGroup(GroupId group) = 0;
+  virtual void instanceStarting(GroupId group, InstanceId instance) = 0;
+  virtual void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) = 0;
+  virtual void instanceEnded(GroupId group, InstanceId instance) = 0;
+};
+
+}  // namespace coterie::controller

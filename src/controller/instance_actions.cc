@@ -1,0 +1,131 @@
+// The life of one instance, step by step, and what its end means for the service.
+#include <algorithm>
+#include <utility>
+
+#include "controller/instance_reconciler.h"
+
+namespace coterie::controller {
+
+void InstanceReconciler::startInstance(ServiceRecord& record) {
+  const ModelFile& file = record.inspection.answer->value();
+  InstanceSpec spec;
+  spec.id = InstanceId(++lastInstance_);
+  spec.service = record.service.serviceName();
+  spec.tenant = *record.tenant;
+  spec.modelPath = file.path;
+  spec.modelRoot = config_.modelRoot(*record.tenant);
+  spec.sha256 = file.sha256;
+  spec.ownLanes = ownLanesOf(record);
+  spec.loanLanes = config_.loanLanes ? spec.ownLanes : 0;
+  spec.memoryLimit = record.memory.limit;
+  for (const auto& [input, shape] : record.service.spec.probeShapes) spec.probe.push_back({input, shape});
+  if (config_.tenantUser) spec.uid = config_.tenantUser(*record.tenant);
+
+  InstanceRecord& instance = record.instances.emplace_back();
+  instance.id = spec.id;
+  instance.version = record.version;
+  instance.tenant = *record.tenant;
+  instance.sha256 = file.sha256;
+  instance.limit = spec.memoryLimit;
+  instance.started = ports_.loop.clock().wall();
+  note(record, "Starting", "instance " + std::to_string(spec.id.value) + " is started with a limit of " + memoryText(spec.memoryLimit));
+  ports_.allocation.instanceStarting(record.group, spec.id);
+  const Status started = ports_.runtime.start(spec);
+  if (started.ok()) return;
+  ports_.loop.post([this, alive = alive_, id = spec.id, error = started.error()] {
+    if (*alive) instanceEnded(id, {EndReason::SpawnFailed, error.message});
+  });
+}
+
+void InstanceReconciler::serve(ServiceRecord& record, InstanceRecord& instance) {
+  instance.state = InstanceState::Serving;
+  instance.servingSince = ports_.loop.clock().now();
+  tellGateway(record);  // the service before its instance
+  ports_.gateway.addInstance(record.service.serviceName(), instance.version, instance.id, instance.ready);
+  note(record, "Serving", "instance " + std::to_string(instance.id.value) + " serves");
+}
+
+void InstanceReconciler::endInstance(ServiceRecord& record, InstanceRecord& instance) {
+  if (instance.state >= InstanceState::Draining) return;
+  if (instance.state != InstanceState::Serving) return stopInstance(instance);
+  instance.state = InstanceState::Draining;
+  note(record, "Draining", "instance " + std::to_string(instance.id.value) + " finishes what it has and takes no more");
+  const InstanceId id = instance.id;
+  const auto stop = [this, alive = alive_, id] {
+    if (!*alive) return;
+    if (const auto [owner, found] = find(id); found != nullptr) stopInstance(*found);
+  };
+  instance.drainTimeout = ports_.loop.after(config_.drainTimeout, stop);
+  if ((record.deleted || !record.tenant) && !record.toldGateway.empty()) {
+    ports_.gateway.removeService(record.service.serviceName());
+    record.toldGateway.clear();
+  }
+  ports_.gateway.drainInstance(id, [loop = &ports_.loop, stop] { loop->post(stop); });
+}
+
+void InstanceReconciler::stopInstance(InstanceRecord& instance) {
+  if (instance.state == InstanceState::Stopping) return;
+  instance.state = InstanceState::Stopping;
+  ports_.runtime.stop(instance.id, config_.stopGrace);
+  pass_.trigger();
+}
+
+std::pair<ServiceRecord*, InstanceRecord*> InstanceReconciler::find(InstanceId id) {
+  for (auto& [name, record] : records_) {
+    for (InstanceRecord& instance : record.instances) {
+      if (instance.id == id) return {&record, &instance};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
+void InstanceReconciler::instanceProgress(InstanceId id, int percent) {
+  if (const auto [record, instance] = find(id); instance != nullptr) instance->progress = percent;
+}
+
+void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready) {
+  const auto [record, instance] = find(id);
+  if (instance == nullptr || instance->state != InstanceState::Starting) return;
+  instance->state = InstanceState::Ready;
+  instance->progress = 100;
+  instance->ready = ready;
+  measurements_.learn(instance->sha256, {ready.steadyMemory, ready.peakMemory});
+  ports_.allocation.instanceReady(record->group, id, ready);
+  note(*record, "Loaded", "instance " + std::to_string(id.value) + " has loaded its model in " + memoryText(ready.steadyMemory));
+  pass_.trigger();
+}
+
+void InstanceReconciler::instanceEnded(InstanceId id, const InstanceEnd& end) {
+  const auto [record, instance] = find(id);
+  if (instance == nullptr) return;
+  ports_.gateway.instanceGone(id);
+  ports_.allocation.instanceEnded(record->group, id);
+  const bool asked = instance->state >= InstanceState::Draining;
+  if (asked || end.reason == EndReason::Stopped) {
+    note(*record, "Stopped", "instance " + std::to_string(id.value) + " has ended");
+  } else {
+    noteFailure(*record, *instance, end);
+  }
+  std::erase_if(record->instances, [&](const InstanceRecord& i) { return i.id == id; });
+  pass_.trigger();
+}
+
+void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord& instance, const InstanceEnd& end) {
+  const Instant now = ports_.loop.clock().now();
+  const Nanos served = instance.state == InstanceState::Serving ? now - instance.servingSince : Nanos(0);
+  const Nanos delay = record.backoff.failed(now, served);
+  record.lastEnd = end;
+  ++record.restarts;
+  if (end.reason == EndReason::OutOfMemory && record.service.spec.memory.value == 0) measurements_.learnOutOfMemory(instance.sha256, instance.limit);
+  // The file may be the cause, and may have been replaced meanwhile.
+  record.inspection.pending = false;
+  record.inspection.ticket = ++lastTicket_;
+  inspect(record, config_.modelRoot(instance.tenant));
+  Value fields = Value::emptyMap();
+  fields.set("instance", static_cast<std::int64_t>(instance.id.value));
+  fields.set("failures", record.backoff.failures());
+  note(record, std::string(endReasonName(end.reason)),
+       "instance " + std::to_string(instance.id.value) + ": " + end.message + "; started again in " + std::to_string(std::chrono::duration_cast<Seconds>(delay).count()) + " s", std::move(fields));
+}
+
+}  // namespace coterie::controller

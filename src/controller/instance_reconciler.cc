@@ -1,0 +1,232 @@
+#include "controller/instance_reconciler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "objects/decode.h"
+#include "objects/encode.h"
+
+namespace coterie::controller {
+
+InstanceReconciler::InstanceReconciler(Ports ports, InstanceReconcilerConfig config, std::function<const TenantDirectory&()> directory)
+    : ports_(ports),
+      config_(std::move(config)),
+      directory_(std::move(directory)),
+      pass_(ports.loop, [this] { reconcile(); }),
+      follower_(ports.store, std::string(kModelServiceKind), [this] { pass_.trigger(); }),
+      measurements_(ports.store) {}
+
+InstanceReconciler::~InstanceReconciler() {
+  *alive_ = false;
+  ports_.runtime.setListener(nullptr);
+}
+
+Status InstanceReconciler::start() {
+  ports_.runtime.setListener(this);
+  measurements_.load();
+  barrierUntil_ = ports_.loop.clock().now() + config_.startBarrier;
+  if (Status followed = follower_.start(); !followed.ok()) return followed;
+  pass_.trigger();
+  return {};
+}
+
+void InstanceReconciler::shutDown(std::function<void()> allStopped) {
+  shuttingDown_ = true;
+  allStopped_ = std::move(allStopped);
+  pass_.trigger();
+}
+
+void InstanceReconciler::reconcile() {
+  storeFailed_ = !readStore();
+  // Files are asked for before anything is started, for the barrier.
+  for (ServiceRecord* record : oldestFirst()) reconcileService(*record);
+  forgetGone();
+  armTimer();
+  if (shuttingDown_ && allStopped_ && std::all_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.instances.empty(); })) {
+    std::exchange(allStopped_, nullptr)();
+  }
+}
+
+bool InstanceReconciler::readStore() {
+  const Result<ObjectList> list = ports_.store.list(std::string(kModelServiceKind), std::nullopt);
+  if (!list.ok()) {
+    log::error("services", "cannot be read: " + list.error().message);
+    return false;
+  }
+  for (auto& [name, record] : records_) record.deleted = true;
+  for (const StoredObject& object : list->objects) take(object);
+  return true;
+}
+
+void InstanceReconciler::take(const StoredObject& object) {
+  const ServiceName name{object.key.nameSpace, object.key.name};
+  const auto [found, fresh] = records_.try_emplace(name);
+  ServiceRecord& record = found->second;
+  record.deleted = object.deletionTimeMicros.has_value();
+  if (fresh) {
+    record.group = GroupId(++lastGroup_);
+    record.service.metadata = {object.key.name, object.key.nameSpace, {}};
+    record.conditions = objects::decodeConditions(object.status.find("conditions"));
+  }
+  if (!fresh && record.uid == object.uid && record.generation == object.generation) return;
+  record.uid = object.uid;
+  record.generation = object.generation;
+  record.created = object.creationTimeMicros;
+  Faults faults;
+  std::optional<ModelServiceSpec> spec = objects::decodeModelServiceSpec(object.spec, faults);
+  if (!spec) {
+    record.invalid = Obstacle{"Ready", "InvalidSpec", faultText(faults.front())};
+    return;
+  }
+  record.invalid.reset();
+  record.service.spec = std::move(*spec);
+  // Somebody changed something: perhaps the cause of the failures.
+  record.backoff.reset();
+  record.lastEnd.reset();
+  record.inspection = {};
+}
+
+std::vector<ServiceRecord*> InstanceReconciler::oldestFirst() {
+  std::vector<ServiceRecord*> ordered;
+  for (auto& [name, record] : records_) ordered.push_back(&record);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const ServiceRecord* a, const ServiceRecord* b) { return a->created < b->created; });
+  // Those that hold CPUs and memory come before those that wait for them.
+  std::stable_partition(ordered.begin(), ordered.end(), [](const ServiceRecord* r) { return r->admitted; });
+  return ordered;
+}
+
+void InstanceReconciler::reconcileService(ServiceRecord& record) {
+  const TenantView* tenant = directory_().ownerOf(record.service.metadata.nameSpace);
+  record.tenant = tenant != nullptr ? std::optional(tenant->name) : std::nullopt;
+  record.obstacles.clear();
+  const ModelServiceSpec& spec = record.service.spec;
+  const int automatic = std::clamp(record.proposed > 0 ? record.proposed : spec.minInstances, spec.minInstances, spec.maxInstances);
+  record.desired = spec.instances.value_or(automatic);
+  const Verdict verdict = admit(record);
+  if (verdict == Verdict::None) record.desired = 0;
+
+  ServiceSituation situation;
+  situation.desired = record.desired;
+  situation.mayStart = verdict == Verdict::Run;
+  situation.limit = record.memory.limit;
+  situation.freeOnMachine = config_.machineMemory - config_.systemMemory - memoryInUse(std::nullopt);
+  situation.freeInQuota = Bytes(INT64_MAX);
+  if (tenant != nullptr && tenant->spec.quota.memory.value > 0) situation.freeInQuota = tenant->spec.quota.memory - memoryInUse(tenant->name);
+  for (const InstanceRecord& instance : record.instances) {
+    const bool sameTenant = tenant != nullptr && instance.tenant == tenant->name;
+    situation.instances.push_back({instance.id, instance.state, sameTenant && instance.version == record.version});
+  }
+  const ServiceSteps steps = planService(situation);
+  if (steps.missing.value > 0) {
+    const bool beside = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
+    const std::string where = steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine";
+    record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
+                                "an instance needs " + memoryText(record.memory.limit) + (record.memory.measured ? " (measured)" : " (estimated)") + "; " + memoryText(steps.missing) + " (" +
+                                    std::to_string(steps.missing.value) + " bytes) are missing " + where + (beside ? " beside the old model, which keeps serving" : "")});
+  }
+  execute(record, steps);
+  tellGateway(record);
+  setConditions(record);
+  writeStatus(record);
+}
+
+InstanceReconciler::Verdict InstanceReconciler::admit(ServiceRecord& record) {
+  const auto refuse = [&](Verdict verdict, std::string condition, std::string reason, std::string message) {
+    record.obstacles.push_back({std::move(condition), std::move(reason), std::move(message)});
+    return verdict;
+  };
+  if (shuttingDown_) return refuse(Verdict::None, "Ready", "ShuttingDown", "coterie is stopping");
+  if (record.deleted) return refuse(Verdict::None, "Ready", "Deleted", "is being removed");
+  if (record.invalid) {
+    record.obstacles.push_back(*record.invalid);
+    return Verdict::Hold;
+  }
+  const TenantView* tenant = directory_().ownerOf(record.service.metadata.nameSpace);
+  if (tenant == nullptr) {
+    return refuse(Verdict::None, "Ready", "NamespaceNotOwned", "no tenant owns namespace " + record.service.metadata.nameSpace + ": add it to a Tenant's spec.namespaces");
+  }
+  // Each look is taken, so that all obstacles are told; the first in this order is the one that Ready names.
+  bool go = admitQuota(record, *tenant);
+  const bool file = admitFile(record, *tenant);
+  go = file && go;
+  if (record.desired == 0) return Verdict::Hold;
+  go = go && admitFloor(record, *tenant);
+  go = go && admitMemory(record);
+  const Instant now = ports_.loop.clock().now();
+  if (go && record.backoff.waits(now) && record.lastEnd) {
+    return refuse(Verdict::Hold, "Ready", "CrashLoopBackOff",
+                  "the last instance ended: " + std::string(endReasonName(record.lastEnd->reason)) + ": " + record.lastEnd->message + "; started again after " +
+                      std::to_string(std::chrono::duration_cast<Seconds>(record.backoff.delay()).count()) + " s (failure " + std::to_string(record.backoff.failures()) + ")");
+  }
+  if (go && barrierUp()) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
+  return go ? Verdict::Run : Verdict::Hold;
+}
+
+void InstanceReconciler::execute(ServiceRecord& record, const ServiceSteps& steps) {
+  for (int i = 0; i < steps.start; ++i) startInstance(record);
+  for (InstanceRecord& instance : record.instances) {
+    if (std::find(steps.serve.begin(), steps.serve.end(), instance.id) != steps.serve.end()) serve(record, instance);
+  }
+  for (InstanceRecord& instance : record.instances) {
+    if (std::find(steps.end.begin(), steps.end.end(), instance.id) != steps.end.end()) endInstance(record, instance);
+  }
+}
+
+// Groups without instances that nobody wants give their floor back; deleted services that are empty are forgotten.
+void InstanceReconciler::forgetGone() {
+  for (auto it = records_.begin(); it != records_.end();) {
+    ServiceRecord& record = it->second;
+    const bool idle = record.instances.empty() && record.desired == 0;
+    const bool holdsNothing = idle || (record.instances.empty() && !record.admitted);
+    if (holdsNothing && record.toldGroup) {
+      ports_.allocation.removeGroup(record.group);
+      record.toldGroup.reset();
+      pass_.trigger();  // room for others
+    }
+    if (idle) record.admitted = false;
+    it = idle && record.deleted ? records_.erase(it) : std::next(it);
+  }
+}
+
+void InstanceReconciler::armTimer() {
+  const Instant now = ports_.loop.clock().now();
+  std::optional<Instant> next;
+  const auto wake = [&](Instant when) { next = next ? std::min(*next, when) : when; };
+  if (storeFailed_) wake(now + config_.resync);
+  if (!barrierPassed_) wake(barrierUntil_);
+  for (const auto& [name, record] : records_) {
+    if (record.backoff.waits(now)) wake(record.backoff.until());
+    if (!record.obstacles.empty() && record.desired > 0) wake(now + config_.resync);  // what is refused may fit for reasons nobody tells
+    const bool waitsForFile = record.inspection.answer && !record.inspection.pending && record.version.empty();
+    if (waitsForFile && !record.deleted) wake(std::max(now, record.inspection.answered + config_.inspectAgain));
+  }
+  timer_.reset();
+  if (next) timer_ = ports_.loop.after(std::max(Nanos(1), *next - now), [this] { pass_.trigger(); });
+}
+
+void InstanceReconciler::proposeInstances(const ServiceName& service, int instances) {
+  const auto found = records_.find(service);
+  if (found == records_.end() || found->second.proposed == instances) return;
+  found->second.proposed = instances;
+  pass_.trigger();
+}
+
+void InstanceReconciler::placed(GroupId group, InstanceId instance, const CpuSet& home, const CpuSet& loans) {
+  const auto [record, found] = find(instance);
+  if (record == nullptr || record->group != group || (found->home == home && found->loans == loans)) return;
+  found->home = home;
+  found->loans = loans;
+  pass_.trigger();
+}
+
+void InstanceReconciler::floorLost(GroupId group) {
+  for (auto& [name, record] : records_) {
+    if (record.group != group || !record.admitted) continue;
+    record.admitted = false;
+    note(record, "InsufficientCpu", "CPUs went away and the floor of " + name.path() + " no longer fits");
+    pass_.trigger();
+  }
+}
+
+}  // namespace coterie::controller

@@ -1,0 +1,178 @@
+// ModelServices: makes what runs match what is written, one small step at a time, and writes back what became of it.
+//
+// Each pass, services oldest first (so that a newcomer never displaces anybody):
+//   admit   the namespace's tenant, its quota, the model's file and checksum, the CPU floor, memory
+//   plan    service_plan.h: start, let serve, drain
+//   do      through ContainerRuntime, GatewayPort, AllocationPort
+//   report  status {conditions, observedGeneration, desiredInstances, readyInstances, instances}, an entry of the event log for each turn
+// What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, QuotaExceeded; ModelLoaded=False/InsufficientMemory (naming the missing
+// bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...; Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one,
+// which serves until the switch; one that does not fit or load leaves the old one serving. A raised floor that does not fit leaves the old floor in force.
+// Restarts: back-off per service (backoff.h). At the start, nothing is started before every service's file was looked at (10 s at most), so that the allocator hears of
+// all instances in one turn and gives them the homes they had.
+// spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of status.desiredInstances.
+// Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no call from inside a
+// port's callback re-enters a pass: passes run on turns of their own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/result.h"
+#include "controller/allocation_port.h"
+#include "controller/gateway_port.h"
+#include "controller/measurements.h"
+#include "controller/object_follower.h"
+#include "controller/service_plan.h"
+#include "controller/service_record.h"
+#include "controller/tenants.h"
+#include "ports/clock.h"
+#include "ports/container_runtime.h"
+#include "ports/event_log.h"
+#include "ports/model_files.h"
+#include "ports/object_store.h"
+
+namespace coterie::controller {
+
+struct InstanceReconcilerConfig {
+  std::function<std::string(const TenantName&)> modelRoot;      // absolute folder; required
+  std::function<std::uint32_t(const TenantName&)> tenantUser;   // uid of its workers; empty: all run as we do
+  Bytes machineMemory;                                          // that may be given out, Coterie's own included; required
+  Bytes systemMemory{256LL << 20};                              // of it, for Coterie itself
+  int machineCpus{1};                                           // lanes of a service without maxCpus
+  bool loanLanes{true};
+  Bytes laneArena{8LL << 20};                                   // what one lane may add to an instance's memory
+  Seconds startBarrier{10};
+  Seconds drainTimeout{30};                                     // then it is stopped with what it has
+  Millis stopGrace{5000};
+  Seconds resync{5};                                            // while something is refused or could not be written
+  Seconds inspectAgain{15};                                     // a file that was missing or wrong
+};
+
+struct InstanceSummary {
+  InstanceId id;
+  InstanceState state{InstanceState::Starting};
+  int progress{0};
+  int pid{0};
+  Bytes memoryLimit;
+  WallTime started;
+};
+struct ServiceSummary {
+  ServiceName name;
+  GroupId group;
+  TenantName tenant;             // empty: nobody owns the namespace
+  ModelServiceSpec spec;
+  int desired{0};
+  int serving{0};
+  int restarts{0};
+  Bytes measuredMemory;          // limit of one instance; 0: never loaded
+  std::vector<Obstacle> obstacles;
+  std::vector<Condition> conditions;
+  std::vector<InstanceSummary> instances;
+};
+
+class InstanceReconciler final : public ContainerRuntime::Listener {
+ public:
+  struct Ports {
+    EventLoop& loop;
+    ObjectStore& store;
+    EventLog& events;
+    ContainerRuntime& runtime;
+    ModelFiles& files;
+    GatewayPort& gateway;
+    AllocationPort& allocation;
+  };
+  // directory: the tenants' as it is at any time.
+  InstanceReconciler(Ports ports, InstanceReconcilerConfig config, std::function<const TenantDirectory&()> directory);
+  ~InstanceReconciler() override;
+
+  [[nodiscard]] Status start();
+  void tenantsChanged() { pass_.trigger(); }
+  // CPUs, quotas or the machine changed: what waits may fit now.
+  void lookAgain() { pass_.trigger(); }
+
+  // From the dynamic resource controller.
+  void proposeInstances(const ServiceName& service, int instances);
+  void placed(GroupId group, InstanceId instance, const CpuSet& home, const CpuSet& loans);
+  void floorLost(GroupId group);  // CPUs went away and this group's floor no longer fits
+
+  // An end of the program: nothing is started any more, everything is drained; allStopped() then.
+  void shutDown(std::function<void()> allStopped);
+
+  [[nodiscard]] std::vector<ServiceSummary> summaries() const;  // ascending name
+  [[nodiscard]] std::optional<ServiceSummary> summary(const ServiceName& name) const;
+
+  void instanceProgress(InstanceId id, int percent) override;
+  void instanceReady(InstanceId id, const InstanceReady& ready) override;
+  void instanceEnded(InstanceId id, const InstanceEnd& end) override;
+
+ private:
+  using Records = std::map<ServiceName, ServiceRecord>;
+  enum class Verdict : std::uint8_t { Run, Hold, None };  // start and keep; keep but start nothing; end all
+
+  // instance_reconciler.cc: the pass
+  void reconcile();
+  bool readStore();
+  void take(const StoredObject& object);
+  void reconcileService(ServiceRecord& record);
+  [[nodiscard]] Verdict admit(ServiceRecord& record);
+  void execute(ServiceRecord& record, const ServiceSteps& steps);
+  void forgetGone();
+  void armTimer();
+  [[nodiscard]] std::vector<ServiceRecord*> oldestFirst();
+
+  // admission.cc
+  [[nodiscard]] bool admitQuota(ServiceRecord& record, const TenantView& tenant);
+  [[nodiscard]] bool admitFile(ServiceRecord& record, const TenantView& tenant);
+  [[nodiscard]] bool admitFloor(ServiceRecord& record, const TenantView& tenant);
+  [[nodiscard]] bool admitMemory(ServiceRecord& record);
+  void inspect(ServiceRecord& record, const std::string& root);
+  [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
+  [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const;
+  [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
+  [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
+  [[nodiscard]] Bytes memoryInUse(const std::optional<TenantName>& tenant) const;
+  [[nodiscard]] bool barrierUp();
+
+  // instance_actions.cc
+  void startInstance(ServiceRecord& record);
+  void serve(ServiceRecord& record, InstanceRecord& instance);
+  void endInstance(ServiceRecord& record, InstanceRecord& instance);
+  void stopInstance(InstanceRecord& instance);
+  void noteFailure(ServiceRecord& record, const InstanceRecord& instance, const InstanceEnd& end);
+  [[nodiscard]] std::pair<ServiceRecord*, InstanceRecord*> find(InstanceId id);
+
+  // service_status.cc
+  void tellGateway(ServiceRecord& record);
+  void writeStatus(ServiceRecord& record);
+  void setConditions(ServiceRecord& record);
+  void note(const ServiceRecord& record, std::string reason, std::string message, Value fields = {});
+  [[nodiscard]] static Value statusOf(const ServiceRecord& record);
+  [[nodiscard]] ServiceSummary summaryOf(const ServiceName& name, const ServiceRecord& record) const;
+
+  Ports ports_;
+  InstanceReconcilerConfig config_;
+  std::function<const TenantDirectory&()> directory_;
+  Coalesced pass_;
+  ObjectFollower follower_;
+  Measurements measurements_;
+  Records records_;
+  std::int32_t lastGroup_{-1};
+  std::int32_t lastInstance_{0};
+  std::uint64_t lastTicket_{0};
+  bool barrierPassed_{false};
+  Instant barrierUntil_{};
+  bool storeFailed_{false};
+  bool shuttingDown_{false};
+  std::function<void()> allStopped_;
+  TimerHandle timer_;
+  std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // shared with callbacks of ports, which may outlive this
+};
+
+}  // namespace coterie::controller

@@ -1,0 +1,82 @@
+// What the instance reconciler knows of one service: the wanted (its object), the seen (its instances), and what it waits for. Internal to src/controller.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "controller/allocation_port.h"
+#include "controller/backoff.h"
+#include "controller/memory.h"
+#include "controller/service_plan.h"
+#include "model/ids.h"
+#include "model/objects.h"
+#include "ports/clock.h"
+#include "ports/container_runtime.h"
+#include "ports/model_files.h"
+
+namespace coterie::controller {
+
+struct InstanceRecord {
+  InstanceId id;
+  InstanceState state{InstanceState::Starting};
+  std::string version;       // of the model and of all that a process keeps for life
+  TenantName tenant;
+  std::string sha256;
+  Bytes limit;
+  WallTime started;
+  Instant servingSince{};    // valid from Serving on
+  int progress{0};           // percent of loading
+  InstanceReady ready;       // valid from Ready on
+  CpuSet home;               // as the allocator placed it
+  CpuSet loans;
+  TimerHandle drainTimeout;
+  [[nodiscard]] bool loaded() const { return state == InstanceState::Ready || state == InstanceState::Serving || state == InstanceState::Draining; }
+};
+
+// Why a service has no (further) instance, in the words of a condition.
+struct Obstacle {
+  std::string condition;     // whose condition it is: "ModelLoaded", "Allocated", "Ready"
+  std::string reason;        // CamelCase
+  std::string message;
+  friend bool operator==(const Obstacle&, const Obstacle&) = default;
+};
+
+struct Inspection {
+  std::string root;          // what was asked for
+  std::string path;
+  std::uint64_t ticket{0};   // of the question under way; older answers are ignored
+  bool pending{false};
+  std::optional<Result<ModelFile>> answer;
+  Instant answered{};
+};
+
+struct ServiceRecord {
+  GroupId group;
+  ModelService service;           // the last sound spec
+  std::string uid;
+  std::int64_t generation{0};     // of that spec
+  std::int64_t created{0};
+  bool deleted{false};
+  std::optional<TenantName> tenant;
+  std::optional<Obstacle> invalid;   // the stored spec does not decode
+  Inspection inspection;
+  std::string version;            // wanted; empty: not known (yet)
+  MemoryNeed memory;
+  bool admitted{false};           // its floor counts
+  MilliCpu admittedFloor;
+  std::optional<ServiceGroup> toldGroup;
+  int proposed{0};                // by automation; 0: none
+  int desired{0};
+  Backoff backoff;
+  int restarts{0};
+  std::optional<InstanceEnd> lastEnd;  // that was no stop
+  std::vector<InstanceRecord> instances;  // ascending id
+  std::vector<Obstacle> obstacles;     // of the last pass, most telling first
+  std::vector<Condition> conditions;
+  std::string toldGateway;        // fingerprint of what the gateway knows
+};
+
+}  // namespace coterie::controller

@@ -1,0 +1,213 @@
+// What became of a service, in conditions, status, events and summaries, and what the gateway is told of it.
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "controller/instance_reconciler.h"
+#include "objects/encode.h"
+#include "objects/quantity.h"
+
+namespace coterie::controller {
+
+namespace {
+std::string_view stateName(InstanceState state) {
+  switch (state) {
+    case InstanceState::Starting: return "Starting";
+    case InstanceState::Ready: return "Loaded";
+    case InstanceState::Serving: return "Ready";
+    case InstanceState::Draining: return "Draining";
+    case InstanceState::Stopping: return "Stopping";
+  }
+  return "Unknown";
+}
+
+int countServing(const ServiceRecord& record) {
+  return static_cast<int>(std::count_if(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Serving; }));
+}
+
+const Obstacle* obstacleOf(const ServiceRecord& record, std::string_view condition) {
+  const auto found = std::find_if(record.obstacles.begin(), record.obstacles.end(), [&](const Obstacle& o) { return o.condition == condition; });
+  return found == record.obstacles.end() ? nullptr : &*found;
+}
+
+Condition modelLoaded(const ServiceRecord& record) {
+  Condition condition{"ModelLoaded", ConditionStatus::Unknown, record.generation, 0, "Waiting", "no instance has been started yet"};
+  const bool loaded = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.loaded() && i.version == record.version; });
+  const bool loading = std::any_of(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Starting; });
+  if (const Obstacle* obstacle = obstacleOf(record, "ModelLoaded"); obstacle != nullptr && !(loaded && obstacle->reason == "InsufficientMemory")) {
+    condition.status = obstacle->reason == "Inspecting" ? ConditionStatus::Unknown : ConditionStatus::False;
+    condition.reason = obstacle->reason;
+    condition.message = obstacle->message;
+  } else if (loaded) {
+    condition.status = ConditionStatus::True;
+    condition.reason = "Loaded";
+    condition.message = "the model is loaded";
+  } else if (record.lastEnd) {
+    condition.status = ConditionStatus::False;
+    condition.reason = endReasonName(record.lastEnd->reason);
+    condition.message = record.lastEnd->message;
+  } else if (loading) {
+    condition.status = ConditionStatus::False;
+    condition.reason = "Loading";
+    condition.message = "the model is being loaded";
+  }
+  return condition;
+}
+
+Condition allocated(const ServiceRecord& record) {
+  Condition condition{"Allocated", ConditionStatus::Unknown, record.generation, 0, "Waiting", "not decided yet"};
+  if (const Obstacle* obstacle = obstacleOf(record, "Allocated")) {
+    condition.status = ConditionStatus::False;
+    condition.reason = obstacle->reason;
+    condition.message = obstacle->message;
+  } else if (record.admitted) {
+    condition.status = ConditionStatus::True;
+    condition.reason = "Allocated";
+    condition.message = record.admittedFloor.value > 0 ? "its floor of " + objects::cpusText(record.admittedFloor) + " CPU is kept free" : "has its share of the machine";
+  }
+  return condition;
+}
+
+Condition sandboxed(const ServiceRecord& record) {
+  Condition condition{"Sandboxed", ConditionStatus::Unknown, record.generation, 0, "Waiting", "no instance has been started yet"};
+  for (const InstanceRecord& instance : record.instances) {
+    if (!instance.loaded()) continue;
+    std::string lacks;
+    for (const std::string& missing : instance.ready.missingSandbox) lacks += (lacks.empty() ? "" : ", ") + missing;
+    condition.status = lacks.empty() ? ConditionStatus::True : ConditionStatus::False;
+    condition.reason = lacks.empty() ? "Complete" : "Incomplete";
+    condition.message = lacks.empty() ? "the worker is confined" : "this machine lacks " + lacks + ": the worker runs without";
+  }
+  return condition;
+}
+
+Condition readyOf(const ServiceRecord& record) {
+  const int serving = countServing(record);
+  Condition condition{"Ready", ConditionStatus::False, record.generation, 0, "Loading", "the model is being loaded"};
+  if (serving > 0) {
+    const bool all = serving >= record.desired && record.obstacles.empty();
+    condition.status = ConditionStatus::True;
+    condition.reason = all ? "Serving" : "PartlyServing";
+    condition.message = std::to_string(serving) + " of " + std::to_string(record.desired) + " instances serve";
+    if (!record.obstacles.empty()) condition.message += "; " + record.obstacles.front().message;
+  } else if (!record.obstacles.empty()) {
+    condition.reason = record.obstacles.front().reason;
+    condition.message = record.obstacles.front().message;
+  } else if (record.desired == 0) {
+    condition.reason = "Stopped";
+    condition.message = "spec.instances is 0";
+  }
+  return condition;
+}
+}  // namespace
+
+void InstanceReconciler::setConditions(ServiceRecord& record) {
+  const std::int64_t now = ports_.loop.clock().wall().micros;
+  for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record), sandboxed(record)}) {
+    const Condition* before = objects::findCondition(record.conditions, condition.type);
+    const bool turned = before == nullptr ? condition.status == ConditionStatus::False : before->reason != condition.reason || before->status != condition.status;
+    objects::setCondition(record.conditions, condition, now);
+    if (!turned || condition.status == ConditionStatus::Unknown) continue;
+    Value fields = Value::emptyMap();
+    fields.set("condition", condition.type);
+    fields.set("status", objects::conditionStatusName(condition.status));
+    note(record, condition.reason, condition.message, std::move(fields));
+  }
+}
+
+Value InstanceReconciler::statusOf(const ServiceRecord& record) {
+  Value status = Value::emptyMap();
+  status.set("observedGeneration", record.generation);
+  status.set("desiredInstances", record.desired);
+  status.set("readyInstances", countServing(record));
+  if (record.restarts > 0) status.set("restarts", record.restarts);
+  Value instances = Value::emptyList();
+  for (const InstanceRecord& instance : record.instances) {
+    Value value = Value::emptyMap();
+    value.set("id", static_cast<std::int64_t>(instance.id.value));
+    value.set("state", stateName(instance.state));
+    value.set("memoryLimit", objects::bytesText(instance.limit));
+    if (!instance.home.empty()) value.set("cpus", instance.home.toString());
+    if (!instance.loans.empty()) value.set("loans", instance.loans.toString());
+    if (instance.loaded()) value.set("pid", instance.ready.pid);
+    instances.push(std::move(value));
+  }
+  status.set("instances", std::move(instances));
+  status.set("conditions", objects::encodeConditions(record.conditions));
+  return status;
+}
+
+void InstanceReconciler::writeStatus(ServiceRecord& record) {
+  const ObjectKey key{std::string(kModelServiceKind), record.service.metadata.nameSpace, record.service.metadata.name};
+  Result<StoredObject> stored = ports_.store.get(key);
+  if (!stored.ok()) return;  // deleted meanwhile
+  stored->status = statusOf(record);
+  stored->resourceVersion = 0;
+  const Result<StoredObject> written = ports_.store.updateStatus(std::move(*stored));
+  if (written.ok() || written.error().code == Code::NotFound) return;
+  log::error("services", "status of " + record.service.serviceName().path() + " was not written: " + written.error().message);
+  storeFailed_ = true;
+}
+
+void InstanceReconciler::tellGateway(ServiceRecord& record) {
+  const ServiceName name = record.service.serviceName();
+  if (record.deleted || !record.tenant) {
+    if (!record.toldGateway.empty()) ports_.gateway.removeService(name);
+    record.toldGateway.clear();
+    return;
+  }
+  GatewayService told;
+  told.service = record.service;
+  told.tenant = *record.tenant;
+  if (countServing(record) == 0) {
+    const Condition ready = readyOf(record);
+    told.notReadyReason = ready.reason;
+    told.notReadyMessage = ready.message;
+  }
+  std::string fingerprint = told.tenant.value + "|" + std::to_string(record.generation) + "|" + record.uid + "|" + told.notReadyReason + "|" + told.notReadyMessage;
+  if (fingerprint == record.toldGateway) return;
+  record.toldGateway = std::move(fingerprint);
+  ports_.gateway.setService(told);
+}
+
+void InstanceReconciler::note(const ServiceRecord& record, std::string reason, std::string message, Value fields) {
+  Event event;
+  event.object = {std::string(kModelServiceKind), record.service.metadata.nameSpace, record.service.metadata.name};
+  event.reason = std::move(reason);
+  event.message = std::move(message);
+  event.fields = std::move(fields);
+  (void)ports_.events.append(std::move(event));  // a record: what cannot be written is kept in memory
+}
+
+ServiceSummary InstanceReconciler::summaryOf(const ServiceName& name, const ServiceRecord& record) const {
+  ServiceSummary summary;
+  summary.name = name;
+  summary.group = record.group;
+  summary.tenant = record.tenant.value_or(TenantName());
+  summary.spec = record.service.spec;
+  summary.desired = record.desired;
+  summary.serving = countServing(record);
+  summary.restarts = record.restarts;
+  if (record.memory.measured) summary.measuredMemory = record.memory.limit;
+  summary.obstacles = record.obstacles;
+  summary.conditions = record.conditions;
+  for (const InstanceRecord& instance : record.instances) {
+    summary.instances.push_back({instance.id, instance.state, instance.progress, instance.ready.pid, instance.limit, instance.started});
+  }
+  return summary;
+}
+
+std::vector<ServiceSummary> InstanceReconciler::summaries() const {
+  std::vector<ServiceSummary> all;
+  for (const auto& [name, record] : records_) {
+    if (!record.deleted) all.push_back(summaryOf(name, record));
+  }
+  return all;
+}
+
+std::optional<ServiceSummary> InstanceReconciler::summary(const ServiceName& name) const {
+  const auto found = records_.find(name);
+  return found == records_.end() || found->second.deleted ? std::nullopt : std::optional(summaryOf(name, found->second));
+}
+
+}  // namespace coterie::controller
