@@ -103,7 +103,7 @@ bool Connection::processOne() {
 void Connection::startFresh() {
   fresh_ = false;
   if (!std::exchange(headTimed_, true)) deadline_ = core_->in(core_->options.limits.headerTimeout);
-  if (begin_ > kBufferBeyondHead / 2) {
+  if (begin_ > kBufferBeyondHead / 2 && !reading_) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
@@ -216,7 +216,7 @@ void Connection::skipBody() {
 }
 
 void Connection::nextRequest() {
-  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ == end_ && !reading_) begin_ = end_ = 0;  // a read under way writes at the old end_
   parser_.reset();
   fresh_ = true;
   headTimed_ = false;

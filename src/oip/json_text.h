@@ -32,6 +32,7 @@ template <std::floating_point T>
 void appendJsonNumber(std::string& json, T value) {
   if (std::isnan(value)) return json.append("NaN"), void();
   if (std::isinf(value)) return json.append(value > 0 ? "Infinity" : "-Infinity"), void();
+  if (value == 0 && std::signbit(value)) return json.append("-0.0"), void();  // readers take -0 for an integer, which has no sign
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   json.append(text, end);

@@ -1,0 +1,147 @@
+// The gateway over real connections: the repository's client suite (stock tritonclient, sync and asyncio, and bytes on the wire), and clients that misbehave.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/gateway.h"
+#include "http/asio_loop.h"
+#include "http/client.h"
+#include "testing/fake_backend.h"
+
+extern char** environ;
+
+namespace coterie::gateway {
+namespace {
+
+using testing::FakeBackend;
+
+// Services identity-<type> of one tenant, served from a loop on a thread of its own.
+class Served : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    gateway_ = std::make_unique<Gateway>(loop_, GatewayOptions{}, [](std::string_view key) -> Result<TenantName> {
+      if (key == "ctk_test") return TenantName("tenant");
+      return Error{Code::Unauthenticated, "InvalidKey", "unknown key"};
+    });
+    gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, {}});
+    for (int i = 0; i < kElementTypes; ++i) publish(static_cast<ElementType>(i));
+    http::ServerOptions options;
+    options.limits.bodyIdleTimeout = Millis(300);
+    auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, options, *gateway_);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    server_ = std::move(*server);
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  void TearDown() override {
+    loop_.stop();
+    if (thread_.joinable()) thread_.join();
+    server_.reset();
+    gateway_.reset();
+  }
+  void publish(ElementType type) {
+    std::string name = "identity-";
+    for (const char c : elementTypeName(type)) name += static_cast<char>(std::tolower(c));
+    backends_.push_back(std::make_unique<FakeBackend>(loop_, ModelSignature{{{"INPUT0", type, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", type, {kDynamic, kDynamic}, false}}}, FakeBackend::Mode::Echo));
+    ServiceSettings settings;
+    settings.tenant = TenantName("tenant");
+    gateway_->publishService({"space", name}, settings, backends_.back().get());
+    gateway_->setLanes({"space", name}, InstanceId(1), {2, 0});
+    for (int lane = 0; lane < 2; ++lane) backends_.back()->addLane(1, lane);
+  }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
+  [[nodiscard]] std::size_t cellsAlive() {
+    std::size_t all = 0;
+    bool done = false;
+    std::mutex mutex;
+    std::condition_variable told;
+    loop_.post([&] {
+      const std::lock_guard lock(mutex);
+      for (const auto& backend : backends_) all += backend->cells();
+      done = true;
+      told.notify_one();
+    });
+    std::unique_lock lock(mutex);
+    told.wait(lock, [&] { return done; });
+    return all;
+  }
+
+  http::AsioLoop loop_;
+  std::vector<std::unique_ptr<FakeBackend>> backends_;
+  std::unique_ptr<Gateway> gateway_;
+  std::unique_ptr<http::Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(Served, StockClientsPassTheirSuite) {
+  const char* cache = std::getenv("COTERIE_CACHE");
+  const std::string home = cache != nullptr ? cache : std::string(std::getenv("HOME") != nullptr ? std::getenv("HOME") : "") + "/.cache/coterie";
+  const std::string python = home + "/venv/bin/python";
+  const std::string script = std::string(COTERIE_SOURCE_DIR) + "/tests/clients/oip_clients.py";
+  if (::access(python.c_str(), X_OK) != 0 || ::access((home + "/venv/lib").c_str(), R_OK) != 0) GTEST_SKIP() << "no Python environment with tritonclient at " << home << "/venv (./dev setup makes it)";
+  const std::string address = url();
+  std::vector<const char*> arguments{python.c_str(), script.c_str(), "--url", address.c_str(), "--key", "ctk_test", nullptr};
+  std::vector<char*> argv;
+  for (const char* argument : arguments) argv.push_back(const_cast<char*>(argument));
+  pid_t child = -1;
+  ASSERT_EQ(::posix_spawn(&child, python.c_str(), nullptr, nullptr, argv.data(), environ), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "run: " << python << " " << script << " -v";
+  EXPECT_EQ(cellsAlive(), 0U);
+}
+
+TEST_F(Served, ASlowClientLosesItsConnectionAndHoldsNoCell) {
+  auto slow = http::Client::tcp("127.0.0.1", server_->port());
+  const std::string json = R"({"inputs":[{"name":"INPUT0","shape":[1,1000],"datatype":"FP32","parameters":{"binary_data_size":4000}}]})";
+  ASSERT_TRUE(slow.sendRaw("POST /v2/models/identity-fp32/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ctk_test\r\nInference-Header-Content-Length: " + std::to_string(json.size()) +
+                           "\r\nContent-Length: " + std::to_string(json.size() + 4000) + "\r\n\r\n" + json + "only some")
+                  .ok());
+  const auto answer = slow.receive();  // waits for the server's own time-out
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  EXPECT_EQ(answer->status, 408);
+  EXPECT_EQ(cellsAlive(), 0U);
+  auto other = http::Client::tcp("127.0.0.1", server_->port());
+  const auto fine = other.request({"POST", "/v2/models/identity-fp32/infer", {{"Authorization", "Bearer ctk_test"}}, R"({"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[2]}]})"});
+  ASSERT_TRUE(fine.ok());
+  EXPECT_EQ(fine->status, 200);
+}
+
+// A watch for the client's leaving was under way when the next request came, and its bytes were looked for in the wrong place.
+TEST_F(Served, RequestsOfOneConnectionAreNotMixedUp) {
+  auto client = http::Client::tcp("127.0.0.1", server_->port());
+  for (int i = 0; i < 500; ++i) {
+    const std::string id = std::string(static_cast<std::size_t>(i), 'i') + std::to_string(i);
+    const auto answer = client.request({"POST", "/v2/models/identity-int64/infer", {{"Authorization", "Bearer ctk_test"}}, R"({"id":")" + id + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[7]}]})"});
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    ASSERT_NE(answer->body.find("\"id\":\"" + id + "\""), std::string::npos) << answer->body;
+  }
+}
+
+TEST_F(Served, PipelinedRequestsAreAnsweredInOrder) {
+  auto client = http::Client::tcp("127.0.0.1", server_->port());
+  std::string all;
+  for (int i = 0; i < 20; ++i) {
+    const std::string body = R"({"id":")" + std::to_string(i) + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[)" + std::to_string(i) + "]}]}";
+    all += "POST /v2/models/identity-int64/infer HTTP/1.1\r\nHost: x\r\nX-API-Key: ctk_test\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  ASSERT_TRUE(client.sendRaw(all).ok());
+  for (int i = 0; i < 20; ++i) {
+    const auto answer = client.receive();
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_NE(answer->body.find("\"id\":\"" + std::to_string(i) + "\""), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace coterie::gateway
