@@ -226,20 +226,18 @@ class Oracle {
     const Nanos allowed = r.deadline - now;
     if (run > allowed) return RefusalReason::DeadlineTooShort;
     if (residual + run > allowed) return RefusalReason::NoSlotInTime;
-    // By (deadline, arrival): requests_ is in order of arrival.
-    std::vector<const OracleRequest*> line;
+    std::multimap<Instant, const OracleRequest*> line;  // by deadline; of equal ones by arrival, which is the order of requests_
     for (const auto& x : requests_) {
-      if (!x.running && mineHere(x)) line.push_back(&x);
+      if (!x.running && mineHere(x)) line.emplace(x.request.deadline, &x);
     }
-    std::stable_sort(line.begin(), line.end(), [](const auto* a, const auto* b) { return a->request.deadline < b->request.deadline; });
     Nanos before{};
     std::optional<Nanos> slack;
     Nanos sum{};
-    for (const auto* x : line) {
-      if (x->request.deadline <= r.deadline) {
+    for (const auto& [due, x] : line) {
+      if (due <= r.deadline) {
         before += load(*x);
       } else {
-        const Nanos own = x->request.deadline - x->estimate.t90 - (now + residual + sum);
+        const Nanos own = due - x->estimate.t90 - (now + residual + sum);
         slack = slack ? std::min(*slack, own) : own;
       }
       sum += load(*x);
