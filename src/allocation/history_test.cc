@@ -322,7 +322,9 @@ class History {
   void checkFixpoint(const Plan& plan) {
     Snapshot again = snapshot_;
     again.bucket.level = MilliCpu(1'000'000);
-    const bool deferred = std::any_of(plan.reasons.begin(), plan.reasons.end(), [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred; });
+    // Moves that wait, and takers that wait for a Pending group's end, may need several decisions; they settle all the same.
+    const bool deferred = std::any_of(plan.reasons.begin(), plan.reasons.end(), [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred; }) ||
+                          std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
     for (int round = 0; round < (deferred ? 8 : 1); ++round) {
       const Plan next = decide(again, config_);
       if (next.steps.empty()) {

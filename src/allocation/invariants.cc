@@ -85,8 +85,8 @@ class StateCheck {
   void checkOwners() {
     const auto owners = ownersByCpu(now_);
     for (std::size_t cpu = 0; cpu < owners.size(); ++cpu) {
-      if (owners[cpu].size() < 2) continue;
       const int id = static_cast<int>(cpu);
+      if (owners[cpu].size() < 2 || old(owners[cpu], id) || pooled(owners[cpu], id)) continue;
       std::vector<int> settled = owners[cpu];
       std::erase_if(settled, [&](int g) { return swapped(now_.groups[at(g)], id); });
       const bool swap = settled.size() < owners[cpu].size();

@@ -182,10 +182,21 @@ class Planner {
         entry = Entry::Later;
       }
     }
+    awaitLoans(item, position, waits);
+    return entry;
+  }
+
+  void awaitLoans(const Item& item, int position, std::vector<int>& waits) const {
     for (const int other : loansLeft_[at(position)]) {
       if (items_[at(other)].groupIndex == item.groupIndex || item.group->lend == Lend::Never) waits.push_back(items_[at(other)].loansEnd);
     }
-    return entry;
+  }
+
+  // Does a loan, now or later, bar the item from standing there for a while?
+  [[nodiscard]] bool barred(const Item& item, int id) const {
+    return std::any_of(items_.begin(), items_.end(), [&](const Item& other) {
+      return (other.groupIndex == item.groupIndex || item.group->lend == Lend::Never) && (other.state->loans.contains(id) || other.target->loans.contains(id));
+    });
   }
 
   void settleHomes() {
@@ -235,7 +246,7 @@ class Planner {
   bool breakCircle() {
     for (Item& item : items_) {
       if (item.settled || item.stepAside != kNone || item.narrow != kNone) continue;
-      if (aheadOntoFreePart(item) || ontoOwnGroup(item) || ontoFewer(item) || ontoFree(item) || ontoPool(item) || ontoSameTenant(item)) return true;
+      if (aheadOntoFreePart(item) || ontoOwnGroup(item) || ontoFewer(item) || ontoSibling(item) || ontoFree(item) || ontoPool(item) || ontoSameTenant(item)) return true;
     }
     return false;
   }
@@ -273,8 +284,9 @@ class Planner {
 
   bool ontoOwnGroup(Item& item) {
     for (const Item& other : items_) {
-      if (&other == &item || other.groupIndex != item.groupIndex || other.kept.empty()) continue;
-      return stepTo(item, StepKind::WidenHome, CpuSet{other.kept.first()}, {});
+      if (&other == &item || other.groupIndex != item.groupIndex) continue;
+      if (!other.kept.empty()) return stepTo(item, StepKind::WidenHome, CpuSet{other.kept.first()}, {});
+      if (other.last != kNone) return stepTo(item, StepKind::WidenHome, CpuSet{steps_[at(other.last)].cpus.first()}, {other.last});
     }
     return false;
   }
@@ -284,10 +296,24 @@ class Planner {
     return now.count() > 1 && stepTo(item, StepKind::NarrowHome, CpuSet{now.first()}, {});
   }
 
+  // Onto a CPU that another container of the group holds and has not left either: the group draws together and leaves the rest.
+  bool ontoSibling(Item& item) {
+    for (const Item& other : items_) {
+      if (&other == &item || other.groupIndex != item.groupIndex || other.settled || other.stepAside != kNone || other.narrow != kNone) continue;
+      for (const int position : other.leaving) {
+        const int id = layout_.ids[at(position)];
+        if (item.state->home.contains(id) || poolAlways_.contains(id)) continue;
+        leavers_[at(position)].push_back(static_cast<int>(&item - items_.data()));  // whoever takes it waits for this one too
+        return stepTo(item, StepKind::WidenHome, CpuSet{id}, {});
+      }
+    }
+    return false;
+  }
+
   bool ontoFree(Item& item) {
     for (int position = 0; position < layout_.size(); ++position) {
       const int id = layout_.ids[at(position)];
-      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id)) continue;
+      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id)) continue;
       asideTaken_.add(id);
       return stepTo(item, StepKind::WidenHome, CpuSet{id}, {});
     }
@@ -295,12 +321,17 @@ class Planner {
   }
 
   bool ontoPool(Item& item) {
-    return !poolAlways_.empty() && !item.state->home.intersects(poolAlways_) && stepTo(item, StepKind::SwapHome, CpuSet{poolAlways_.first()}, {});
+    if (item.state->home.intersects(poolAlways_)) return false;
+    for (const int id : poolAlways_) {
+      if (!barred(item, id)) return stepTo(item, StepKind::SwapHome, CpuSet{id}, {});
+    }
+    return false;
   }
 
   bool ontoSameTenant(Item& item) {
     for (const int position : item.entering) {
       std::vector<int> waits;
+      awaitLoans(item, position, waits);
       bool same = true;
       for (const int other : leavers_[at(position)]) {
         const Item& leaver = items_[at(other)];

@@ -40,6 +40,9 @@ class Counter {
     meetNeedsFromOthers();
     const std::vector<Bloc> blocs = blocsOf(claimants_);
     for (int kind = 0; kind < layout_.kindCount; ++kind) distribute(kind, blocs);
+    for (Claimant& one : claimants_) {
+      for (Claimant& other : claimants_) keepKinds(one, other);
+    }
   }
 
  private:
@@ -148,6 +151,19 @@ class Counter {
       if (key > bestKey || (key == bestKey && holds && !bestHolds)) best = member, bestKey = key, bestHolds = holds;
     }
     return best;
+  }
+
+  // Two claimants of one CPU each that would exchange all they hold, one kind for another, stay where they are: on a full machine two tenants have no room for it.
+  void keepKinds(Claimant& one, Claimant& other) const {
+    if (&one == &other || !uprooted(one) || !uprooted(other)) return;
+    if (holdsKindOf(one, other) && holdsKindOf(other, one)) std::swap(one.cpus, other.cpus);
+  }
+  [[nodiscard]] bool uprooted(const Claimant& claimant) const { return claimant.total() == 1 && !holdsKindOf(claimant, claimant); }
+  [[nodiscard]] bool holdsKindOf(const Claimant& holder, const Claimant& wanting) const {
+    for (int kind = 0; kind < layout_.kindCount; ++kind) {
+      if (wanting.cpus[at(kind)] > 0 && holder.held[at(kind)] > 0) return true;
+    }
+    return false;
   }
 
   // What this kind owes (or overpaid) counts in the next one, by capacity.
