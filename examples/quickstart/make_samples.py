@@ -2,7 +2,7 @@
 """Makes the sample inputs and the bodies for curl anew. usage: make_samples.py      (needs the cache's Python environment)
 
 All are committed; this shows where they come from. samples/speech.wav is made only if espeak-ng is installed:
-`espeak-ng -v en-gb -s 140 "Hello from Coterie."` at 16 kHz. bodies/mark_speech.json carries the state that the model has
+`espeak-ng -v en-gb -s 140 "Hello from Coterie."` at 16 kHz. bodies/speech.json carries the state that the model has
 after the windows before it; that state is taken from a running quickstart (COTERIE_URL, COTERIE_KEY of tenant audio).
 """
 import json
@@ -55,8 +55,8 @@ def speech_body(url, key):
     for start in range(0, 10 * mark_speech.WINDOW, mark_speech.WINDOW):
         inputs = {"input": samples[None, start : start + 576], "state": state, "sr": np.array(16000, np.int64)}
         speech, state = service.infer(inputs, ["output", "stateN"])
-    body(BODIES / "mark_speech.json", inputs, "output", 5)
-    print(f"bodies/mark_speech.json: speech {speech[0, 0]:.3f}")
+    body(BODIES / "speech.json", inputs, "output", 5)
+    print(f"bodies/speech.json: speech {speech[0, 0]:.3f}")
 
 
 def main():
@@ -72,14 +72,14 @@ def main():
         subprocess.run(["espeak-ng", "-v", "en-gb", "-s", "140", "-w", str(raw), "Hello from Coterie."], check=True)
         write_wav(SAMPLES / "speech.wav", read_wav(str(raw), 16000), 16000)
         raw.unlink()
-    body(BODIES / "read_text.json", {"x": read_text.tensor(SAMPLES / "hello.png")}, "fetch_name_0", 2)
-    body(BODIES / "name_file_type.json", {"bytes": name_file_type.tensor(SAMPLES / "table.py")}, "target_label", 0)
+    body(BODIES / "text-recognition.json", {"x": read_text.tensor(SAMPLES / "hello.png")}, "fetch_name_0", 2)
+    body(BODIES / "file-type.json", {"bytes": name_file_type.tensor(SAMPLES / "table.py")}, "target_label", 0)
     window = tone[:43844].astype(np.float32).reshape(1, -1, 1)
-    body(BODIES / "find_notes.json", {"serving_default_input_2:0": window}, "StatefulPartitionedCall:1", 2)
+    body(BODIES / "notes.json", {"serving_default_input_2:0": window}, "StatefulPartitionedCall:1", 2)
     if url := os.environ.get("COTERIE_URL"):
         speech_body(url, os.environ.get("COTERIE_KEY", ""))
     else:
-        print("bodies/mark_speech.json was left as it is: COTERIE_URL is not set", file=sys.stderr)
+        print("bodies/speech.json was left as it is: COTERIE_URL is not set", file=sys.stderr)
 
 
 if __name__ == "__main__":
