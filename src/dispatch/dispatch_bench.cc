@@ -1,15 +1,15 @@
-// bench/dispatch: CPU nanoseconds of one request's way through a station (enqueue + select + complete), at two numbers of tenants and two depths of queue.
+// CPU time of one request's way through a station (enqueue + select + complete), at two numbers of tenants and two depths of queue. low and high: least and most of
+// the repetitions. usage: dispatch [--quick] [--json PATH]
 #include <time.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "dispatch/station.h"
+#include "testing/bench_report.h"
 
 namespace {
 
@@ -22,14 +22,8 @@ double cpuNanos() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-struct Figure {
-  int tenants;
-  int queued;
-  double nanos;
-};
-
 // Every tenant backlogged, four slots; each step completes one request, which its tenant replaces.
-Figure measure(int tenants, int perTenant, int steps) {
+double measure(int tenants, int perTenant, int steps) {
   Station station({.caps = {1'000'000, {}}});
   const ServiceId service = station.addService({.initialRun = Micros(100)});
   for (int i = 0; i < 4; ++i) station.addSlot(service, SlotClass::Own, 0);
@@ -61,26 +55,23 @@ Figure measure(int tenants, int perTenant, int steps) {
   play(steps / 4);
   const double before = cpuNanos();
   play(steps);
-  return {tenants, tenants * perTenant, (cpuNanos() - before) / steps};
+  return (cpuNanos() - before) / steps;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
-  const int steps = quick ? 50'000 : 500'000;
-  std::printf("%8s %8s %26s\n", "tenants", "queued", "CPU ns a request");
-  std::string figures;
+  const bool quick = testing::benchFlag(argc, argv, "quick");
+  const int steps = quick ? 50'000 : 300'000;
+  const int repetitions = quick ? 1 : 5;
+  testing::BenchReport report("dispatch", 1, repetitions);
   for (const auto& [tenants, perTenant] : {std::pair{10, 8}, std::pair{10, 800}, std::pair{1000, 8}, std::pair{1000, 80}}) {
     std::vector<double> nanos;
-    for (int i = 0; i < (quick ? 1 : 5); ++i) nanos.push_back(measure(tenants, perTenant, steps).nanos);
-    std::sort(nanos.begin(), nanos.end());
-    std::printf("%8d %8d %26.0f\n", tenants, tenants * perTenant, nanos[nanos.size() / 2]);
-    char figure[200];
-    std::snprintf(figure, sizeof figure, "%s{\"name\": \"request_cpu\", \"unit\": \"ns\", \"value\": %.0f, \"case\": {\"tenants\": %d, \"queued\": %d}}", figures.empty() ? "" : ", ",
-                  nanos[nanos.size() / 2], tenants, tenants * perTenant);
-    figures += figure;
+    for (int i = 0; i < repetitions; ++i) nanos.push_back(measure(tenants, perTenant, steps));
+    report.add({"request_cpu", "ns", testing::quantile(nanos, .5), {{"tenants", tenants}, {"queued", tenants * perTenant}}, testing::quantile(nanos, 0), testing::quantile(nanos, 1)});
   }
-  std::printf("{\"bench\": \"dispatch\", \"seed\": 1, \"repetitions\": %d, \"figures\": [%s]}\n", quick ? 1 : 5, figures.c_str());
-  return 0;
+  std::fputs(report.table().c_str(), stdout);
+  const Status written = report.write(testing::benchOption(argc, argv, "json", "build/bench/dispatch.json"));
+  if (!written) std::fprintf(stderr, "%s\n", written.error().message.c_str());
+  return written ? 0 : 1;
 }
