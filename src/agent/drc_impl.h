@@ -117,6 +117,7 @@ class Drc::Impl {
   void adopt(const allocation::Plan& plan);
   void adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target);
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
+  void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return (machine_.allowed & machine_.online) - reserved_; }
   void takeHint(ContainerRecord& container);
   void saveHints();

@@ -24,6 +24,7 @@ void Drc::Impl::planNow() {
   publishLosses();
   std::vector<allocation::Step> steps = plan.steps;
   addPlacings(steps, observed);
+  doWithoutStuck(steps, observed);
   apply(steps);
   armTick();
 }
@@ -177,6 +178,23 @@ void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed
     step.group = container.group;
     step.cpus = container.wanted.home;
     steps.push_back(std::move(step));
+  }
+}
+
+// CPUs of a container whose write has not returned cannot be had now: their takers do without them, until it returns and is planned again.
+void Drc::Impl::doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed) {
+  for (const auto& [id, seen] : observed) {
+    const ContainerRecord& stuck = containers_.at(id);
+    if (stuck.stuckWrites == 0) continue;
+    for (allocation::Step& step : steps) {
+      const auto taker = containers_.find(step.container);
+      if (taker == containers_.end() || taker->second.group == stuck.group || step.kind != allocation::StepKind::WidenHome) continue;
+      const CpuSet left = step.cpus - seen.home;
+      if (left.empty() || left == step.cpus) continue;  // nothing else to have: it waits
+      step.cpus = left;
+      taker->second.wanted.home -= seen.home;
+      std::erase_if(step.waitsFor, [&, holder = id](int other) { return steps[static_cast<std::size_t>(other)].container == holder; });
+    }
   }
 }
 

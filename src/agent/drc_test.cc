@@ -1,0 +1,447 @@
+#include "agent/drc.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "agent/drc_rig.h"
+
+namespace coterie::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Drc, AServiceAloneHasTheMachineANewcomerHalves) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.settle();
+  EXPECT_EQ(rig.home(10), CpuSet::range(0, 3));
+  EXPECT_EQ(rig.allowed(10).ownLanes, 4);
+  rig.add(2, 20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 2);
+  EXPECT_EQ(rig.home(20).count(), 2);
+  EXPECT_FALSE(rig.home(10).intersects(rig.home(20)));
+  EXPECT_EQ(rig.allowed(10).ownLanes, 2);
+  EXPECT_EQ(rig.allowed(20).ownLanes, 2);
+  rig.ended(20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10), CpuSet::range(0, 3));
+  EXPECT_EQ(rig.allowed(10).ownLanes, 4);
+  EXPECT_TRUE(rig.breaches.empty()) << rig.breaches.front();
+}
+
+TEST(Drc, EventsOfOneTurnMakeOnePlan) {
+  DrcRig rig(8);
+  rig.settle();
+  const std::int64_t before = rig.drc->view().plans;
+  for (int group = 1; group <= 4; ++group) rig.add(group, group * 10);
+  rig.settle();
+  EXPECT_EQ(rig.drc->view().plans, before + 1);
+  for (int group = 1; group <= 4; ++group) EXPECT_EQ(rig.home(group * 10).count(), 2);
+}
+
+TEST(Drc, OnShrinkLanesGoFirstThenCpusOnGrowCpusFirst) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.settle();
+  rig.lanes.events.clear();
+  rig.kernel.hang(InstanceId(10), CpuChangeKind::HomeCpus);  // the narrowing does not happen yet
+  rig.add(2, 20);
+  rig.settle();
+  EXPECT_EQ(rig.lanes.events, std::vector<std::string>{"lanes 10: 1+0"}) << "told before the CPUs went, and nobody has gained";
+  EXPECT_EQ(rig.home(10), (CpuSet{0, 1}));
+  EXPECT_TRUE(rig.home(20).empty());
+  rig.kernel.heal();
+  EXPECT_EQ(linux::executeChange(*rig.kernel.prepare({CpuChangeKind::HomeCpus, InstanceId(10), rig.drc->plannedHome(InstanceId(10)), 0})), 0);
+  rig.applier.release();
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 1);
+  EXPECT_EQ(rig.home(20), (CpuSet{0, 1}) - rig.home(10));
+  EXPECT_EQ(rig.lanes.events.back(), "lanes 20: 1+0");
+}
+
+TEST(Drc, AnIdleNodeHasNoTickAndThePlanIsNotMadeAgain) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.loop.advance(10s);
+  const std::int64_t plans = rig.drc->view().plans;
+  const std::size_t callbacks = rig.loop.callbacksRun();
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.loop.advance(10s);
+  EXPECT_EQ(rig.drc->view().plans, plans);
+  EXPECT_LE(rig.loop.callbacksRun() - callbacks, 11U) << "one poll a second, nothing else";
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+}
+
+TEST(Drc, AQueueBorrowsIdleCpusAndGivesThemBack) {
+  DrcRig rig(2);
+  rig.add(1, 10, 2, 2);
+  rig.add(2, 20, 2, 2);
+  rig.settle();
+  const CpuSet own = rig.home(10);
+  const CpuSet other = rig.home(20);
+  rig.queue(1, 50, 20ms);
+  rig.settle();
+  EXPECT_EQ(rig.allowed(10).loanLanes, 1);
+  EXPECT_EQ(rig.loans(10), other);
+  EXPECT_EQ(rig.home(10), own) << "load moves no home";
+  EXPECT_EQ(rig.home(20), other);
+  EXPECT_EQ(rig.allowed(20).loanLanes, 0);
+  rig.queue(1, 0, 20ms);
+  rig.loop.advance(50ms);
+  EXPECT_EQ(rig.allowed(10).loanLanes, 1) << "parked only after 100 ms";
+  rig.loop.advance(100ms);
+  EXPECT_EQ(rig.allowed(10).loanLanes, 0);
+  EXPECT_EQ(rig.loans(10), own) << "parked on its own home";
+  rig.loop.advance(50ms);
+  const std::size_t callbacks = rig.loop.callbacksRun();
+  rig.loop.advance(900ms);
+  EXPECT_LE(rig.loop.callbacksRun() - callbacks, 3U) << "no tick once nothing is queued or lent";
+}
+
+TEST(Drc, LendingOffWakesNobody) {
+  DrcRig rig(2);
+  rig.drc->setLending(false);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.queue(1, 50, 20ms);
+  rig.loop.advance(50ms);
+  EXPECT_EQ(rig.allowed(10).loanLanes, 0);
+}
+
+TEST(Drc, AStarvedLoanLaneMovesToItsOwnGroupsIdleCpuAndBack) {
+  DrcRig rig(2);
+  rig.add(1, 10, 2, 1);
+  rig.add(2, 20, 2, 1);
+  rig.settle();
+  const int lane = rig.processes.at(InstanceId(10)).loanLaneThreads[0];
+  rig.queue(1, 50, 20ms);
+  rig.settle();
+  ASSERT_EQ(rig.allowed(10).loanLanes, 1);
+  rig.kernel.setThreadUse(lane, {5ms, true, false});  // wants to run, does not: the owner is busy; its own lanes idle
+  rig.loop.advance(15ms);
+  EXPECT_EQ(rig.kernel.lanePlace(InstanceId(10), 0), LanePlace::Loans);
+  rig.loop.advance(30ms);
+  EXPECT_EQ(rig.kernel.lanePlace(InstanceId(10), 0), LanePlace::Home);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.lanesMoved, 1);
+  rig.kernel.setThreadUse(lane, {25ms, false, false});  // done
+  rig.loop.advance(20ms);
+  EXPECT_EQ(rig.kernel.lanePlace(InstanceId(10), 0), LanePlace::Loans);
+}
+
+TEST(Drc, AStarvedLoanLaneStaysWhereItsOwnGroupHasNoIdleCpu) {
+  DrcRig rig(2);
+  rig.add(1, 10, 1, 1);
+  rig.add(2, 20, 1, 1);
+  rig.settle();
+  rig.queue(1, 50, 20ms);
+  rig.settle();
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(10)).loanLaneThreads[0], {5ms, true, false});
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(10)).ownLaneThreads[0], {5ms, true, false});
+  rig.loop.advance(200ms);
+  EXPECT_EQ(rig.kernel.lanePlace(InstanceId(10), 0), LanePlace::Loans);
+}
+
+TEST(Drc, LentAndBorrowedTimeAgree) {
+  DrcRig rig(2);
+  rig.add(1, 10, 2, 1);
+  rig.add(2, 20, 2, 1);
+  rig.settle();
+  rig.queue(1, 50, 20ms);
+  rig.settle();
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(10)).loanLaneThreads[0], {300ms, false, false});
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(20)).ownLaneThreads[0], {100ms, false, false});
+  rig.loop.advance(1s);
+  const GroupCounters borrower = rig.drc->explainGroup(GroupId(1))->counters;
+  const GroupCounters owner = rig.drc->explainGroup(GroupId(2))->counters;
+  EXPECT_EQ(borrower.borrowed, Nanos{300ms});
+  EXPECT_EQ(borrower.used, Nanos{300ms});
+  EXPECT_EQ(owner.lent, Nanos{300ms});
+  EXPECT_EQ(owner.used, Nanos{100ms});
+}
+
+TEST(Drc, FrozenItPlansNothingAndCatchesUpAfterwards) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.settle();
+  rig.drc->freeze();
+  rig.add(2, 20);
+  rig.queue(1, 100, 20ms);
+  rig.loop.advance(3s);
+  EXPECT_EQ(rig.home(10), CpuSet::range(0, 3));
+  EXPECT_TRUE(rig.home(20).empty()) << "it floats";
+  EXPECT_EQ(rig.allowed(20).ownLanes, 1) << "and answers";
+  rig.drc->unfreeze();
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 2);
+  EXPECT_EQ(rig.home(20).count(), 2);
+}
+
+TEST(Drc, AFailedWriteIsCountedAndPlannedAgainAtTheNextPoll) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.settle();
+  rig.kernel.fail(InstanceId(10), CpuChangeKind::HomeCpus, EIO);
+  rig.add(2, 20);
+  rig.settle();
+  EXPECT_TRUE(rig.home(20).empty()) << "it waits for the CPU that was not given up";
+  EXPECT_GE(rig.drc->explainGroup(GroupId(1))->counters.applyErrors, 1);
+  rig.kernel.heal();
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(10).count(), 1);
+  EXPECT_EQ(rig.home(20).count(), 1);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+// containerd#10583, #13733: one stuck update blocked the whole node.
+TEST(DrcStories, AStuckWriteBlocksOnlyWhoWaitsForIt) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 2);
+  rig.kernel.hang(InstanceId(10), CpuChangeKind::HomeCpus);
+  GroupSpec heavy = rig.spec(1, 10);  // 1 becomes light: 10 loses CPUs and hangs
+  rig.drc->setGroup(heavy);
+  rig.loop.advance(200ms);
+  EXPECT_GE(rig.applier.helped(), 1);
+  EXPECT_TRUE(rig.drc->explainGroup(GroupId(1))->containers[0].stuck);
+  EXPECT_EQ(rig.home(20).count(), 2) << "the taker waits";
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.ended(20);  // others go on: a new service takes what 20 had
+  rig.add(3, 30);
+  rig.loop.advance(200ms);
+  EXPECT_FALSE(rig.home(30).empty());
+  EXPECT_FALSE(rig.home(30).intersects(rig.home(10)));
+  rig.kernel.heal();
+  rig.applier.release(EINTR);
+  rig.loop.advance(2100ms);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].stuck);
+  EXPECT_TRUE(rig.drc->settled());
+  EXPECT_EQ((rig.home(10) | rig.home(30)).count(), 4);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+// systemd#40438, runc#1605, koordinator#3129: a daemon-reload or another agent resets cpusets.
+TEST(DrcStories, SomebodyElsesWriteIsSeenAndRepaired) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  const CpuSet second = rig.home(20);
+  rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3));
+  rig.kernel.disturb(InstanceId(20), first);
+  rig.mayOverlap = true;  // made by somebody else
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(10), first);
+  EXPECT_EQ(rig.home(20), second);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
+}
+
+TEST(DrcStories, DriftIsRepairedBeforeTheNextPlanBuildsOnIt) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3) - first);
+  rig.mayOverlap = true;
+  rig.drc->setGroup(rig.spec(2, 101));
+  rig.settle();
+  EXPECT_EQ(rig.home(10), first);
+}
+
+// kubernetes#140989: after a restart a pod on CPUs 1-2 must stay on 1-2. #113130: whatever the order in which things come back.
+TEST(DrcStories, AfterARestartEveryoneHasTheHomeItHadWhateverTheOrder) {
+  MemoryHomeJournal journal;
+  std::map<int, CpuSet> before;
+  {
+    DrcRig rig(8, &journal);
+    for (const int group : {1, 2, 3}) rig.add(group, group * 10);
+    rig.settle();
+    rig.ended(20);  // a history that no fresh plan would repeat
+    rig.settle();
+    rig.add(4, 40);
+    rig.settle();
+    rig.drc->setGroup(rig.spec(3, 300));
+    rig.settle();
+    for (const int group : {1, 3, 4}) before[group] = rig.home(group * 10);
+  }
+  for (const std::vector<int>& order : {std::vector{1, 3, 4}, std::vector{4, 3, 1}, std::vector{3, 1, 4}}) {
+    DrcRig rig(8, &journal);
+    for (const int group : order) {
+      rig.drc->setGroup(rig.spec(group, group == 3 ? 300 : 100));
+      rig.starting(group, group * 10 + 1);
+    }
+    rig.settle();
+    for (auto group = order.rbegin(); group != order.rend(); ++group) {  // ready one by one, in another order
+      rig.ready(*group, *group * 10 + 1);
+      rig.loop.advance(300ms);
+    }
+    for (const int group : order) EXPECT_EQ(rig.home(group * 10 + 1), before[group]) << "group " << group;
+    EXPECT_TRUE(rig.breaches.empty());
+  }
+}
+
+TEST(DrcStories, LosingTheJournalCostsOnlyLocality) {
+  DrcRig rig(4);
+  for (const int group : {1, 2}) {
+    rig.drc->setGroup(rig.spec(group));
+    rig.starting(group, group * 10);
+  }
+  rig.settle();
+  rig.ready(1, 10);
+  rig.ready(2, 20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count() + rig.home(20).count(), 4);
+}
+
+TEST(DrcStories, AHintThatSomebodyHasNowIsNotTaken) {
+  MemoryHomeJournal journal;
+  journal.save({{{"ns", "service1"}, 0, CpuSet{0, 1}, false}, {{"ns", "service2"}, 0, CpuSet{1, 2}, false}, {{"ns", "service3"}, 0, CpuSet{90}, false}});
+  DrcRig rig(4, &journal);
+  for (const int group : {1, 2, 3}) rig.add(group, group * 10);
+  rig.settle();
+  EXPECT_TRUE(rig.breaches.empty());
+  EXPECT_FALSE(rig.home(30).contains(90));
+  EXPECT_EQ((rig.home(10) | rig.home(20) | rig.home(30)).count(), 4);
+}
+
+// kubernetes#71622, #98121, #67500; nri-plugins#92: CPUs that go and come.
+TEST(DrcStories, CpusThatGoOfflineAreLeftAndTakenBackWhenTheyReturn) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const Machine whole = *rig.machine.read();
+  const CpuSet left = CpuSet::range(0, 2);
+  rig.kernel.setOnline(left);
+  rig.machine.set(testing::withOnline(whole, left, left));
+  rig.loop.advance(1100ms);
+  EXPECT_EQ((rig.home(10) | rig.home(20)), left);
+  EXPECT_TRUE(rig.breaches.empty());
+  rig.kernel.setOnline(whole.online);  // cgroup v1 does not give it back by itself
+  rig.machine.set(whole);
+  rig.loop.advance(1100ms);
+  EXPECT_EQ((rig.home(10) | rig.home(20)), whole.online);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+TEST(DrcStories, AContainerWhoseWholeHomeWentOfflineIsPlacedAgain) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const Machine whole = *rig.machine.read();
+  const CpuSet left = rig.home(20);
+  rig.kernel.setOnline(left);
+  rig.machine.set(testing::withOnline(whole, left, left));
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(10), left) << "both share what is left";
+  EXPECT_EQ(rig.home(20), left);
+  EXPECT_EQ(rig.allowed(10).ownLanes, 1);
+}
+
+// kubernetes#124066, #140495: a reserved CPU is never handed out, even under pressure.
+TEST(DrcStories, ReservedCpusAreNeverHandedOut) {
+  DrcConfig config;
+  config.reserved = CpuSet{0};
+  DrcRig rig(4, nullptr, config);
+  for (int group = 1; group <= 6; ++group) rig.add(group, group * 10);
+  rig.settle();
+  for (int group = 1; group <= 6; ++group) {
+    EXPECT_FALSE(rig.home(group * 10).contains(0));
+    EXPECT_FALSE(rig.home(group * 10).empty()) << "kubernetes: zero-request groups still get a CPU";
+  }
+  EXPECT_EQ(rig.kernel.system(), CpuSet{0});
+}
+
+// kubernetes#105114, #107906: what a removed group's container still holds is not given away.
+TEST(DrcStories, ARemovedGroupKeepsItsCpusUntilItsContainersHaveEnded) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.drc->removeGroup(GroupId(2));
+  rig.settle();
+  EXPECT_FALSE(rig.home(10).intersects(rig.home(20)));
+  rig.ended(20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 4);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(2)).has_value());
+}
+
+TEST(DrcStories, AReplacementInTheSameTurnMovesNobodyElse) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  const CpuSet second = rig.home(20);
+  rig.ended(20);
+  rig.starting(2, 21);
+  rig.settle();
+  EXPECT_EQ(rig.home(10), first);
+  EXPECT_EQ(rig.drc->plannedHome(InstanceId(21)), second);
+  rig.ready(2, 21);
+  rig.settle();
+  EXPECT_EQ(rig.home(21), second);
+}
+
+TEST(Drc, ExplainSaysWhyAndWhatChanged) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.settle();
+  rig.add(2, 20);
+  rig.settle();
+  const auto view = rig.drc->explainGroup(GroupId(1));
+  ASSERT_TRUE(view.has_value());
+  EXPECT_FALSE(view->reasons.empty());
+  ASSERT_EQ(view->changes.size(), 2U);
+  EXPECT_EQ(view->changes[1].from.count(), 4);
+  EXPECT_EQ(view->changes[1].to.count(), 2);
+  EXPECT_EQ(view->entitlement, MilliCpu(2000));
+  EXPECT_EQ(view->grant, MilliCpu(2000));
+  EXPECT_EQ(view->containers[0].observed->home, rig.home(10));
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(9)).has_value());
+  EXPECT_EQ(rig.drc->view().controller, "fake-v1");
+}
+
+TEST(Drc, ANewcomersFloorCountsThosePromisedButNotStarted) {
+  DrcRig rig(4);
+  GroupSpec promised = rig.spec(1);
+  promised.floor = MilliCpu(3000);
+  rig.drc->setGroup(promised);
+  rig.settle();
+  GroupSpec newcomer = rig.spec(2);
+  newcomer.floor = MilliCpu(1000);
+  EXPECT_EQ(rig.drc->missingForFloor(newcomer), MilliCpu(0));
+  newcomer.floor = MilliCpu(2000);
+  EXPECT_EQ(rig.drc->missingForFloor(newcomer), MilliCpu(1000));
+}
+
+TEST(Drc, ShutDownGivesEverythingBack) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.settle();
+  rig.drc->shutDown();
+  EXPECT_FALSE(rig.kernel.observe(InstanceId(10)).ok());
+  EXPECT_EQ(rig.loop.pendingTimers(), 0U);
+  rig.drc.reset();
+  rig.loop.advance(5s);
+}
+
+TEST(Reserved, WholeCoresFromEightCpusUp) {
+  EXPECT_TRUE(defaultReserved(flatMachine(4)).empty());
+  const Machine big = testing::bigMachine(64);
+  const CpuSet reserved = defaultReserved(big);
+  EXPECT_GE(reserved.count(), 2);
+  for (const int cpu : reserved) EXPECT_TRUE(big.domains[static_cast<std::size_t>(big.findCpu(cpu)->core)].cpus.isSubsetOf(reserved));
+}
+
+}  // namespace
+}  // namespace coterie::agent
