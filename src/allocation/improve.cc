@@ -9,6 +9,7 @@ namespace coterie::allocation {
 namespace {
 constexpr std::int64_t kQuarters = 4;
 constexpr std::int64_t kMilliPerCpu = 1000;
+constexpr int kUnknown = -1;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class Improver {
@@ -24,7 +25,10 @@ class Improver {
       homes_.push_back(assigned(c, movables[at(c)].containers));
       costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
     }
-    boardCost_ = boardCost(board);
+    cacheCosts_.assign(layout_.branches.size(), 0);
+    for (std::size_t branch = 0; branch < layout_.branches.size(); ++branch) {
+      if (layout_.branches[branch].level == DomainLevel::Cache) cacheCosts_[branch] = cacheCost(board, static_cast<int>(branch));
+    }
   }
 
   MoveOutcome run() {
@@ -70,9 +74,9 @@ class Improver {
 
   // Judges the board as it stands now against `before`; undoes what is not worth it or must wait.
   bool judge(const Before& before) {
-    std::int64_t gain = boardCost_;
-    const std::int64_t cost = boardCost(board_);
-    gain -= cost;
+    const std::vector<std::pair<int, std::int64_t>> caches = touchedCaches(before);
+    std::int64_t gain = 0;
+    for (const auto& [branch, cost] : caches) gain += cacheCosts_[at(branch)] - cost;
     std::int64_t moved = 0;
     std::vector<std::int64_t> costs;
     std::vector<std::vector<Positions>> homes;
@@ -91,8 +95,25 @@ class Improver {
     }
     outcome_.gain[at(before.front().first)] += gain;
     outcome_.bucketLeft -= moved * kMilliPerCpu;
-    boardCost_ = cost;
+    for (const auto& [branch, cost] : caches) cacheCosts_[at(branch)] = cost;
     return true;
+  }
+
+  // The caches whose owners changed, with their cost now.
+  [[nodiscard]] std::vector<std::pair<int, std::int64_t>> touchedCaches(const Before& before) const {
+    std::vector<std::pair<int, std::int64_t>> caches;
+    const auto touch = [&](int position) {
+      const int branch = layout_.paths[at(position)][static_cast<std::size_t>(DomainLevel::Cache)];
+      if (caches.empty() || caches.back().first != branch) caches.emplace_back(branch, 0);
+    };
+    for (const auto& [claimant, cpus] : before) {
+      for (const int position : cpus) touch(position);
+      for (const int position : board_.owned(claimant)) touch(position);
+    }
+    std::sort(caches.begin(), caches.end());
+    caches.erase(std::unique(caches.begin(), caches.end()), caches.end());
+    for (auto& [branch, cost] : caches) cost = cacheCost(board_, branch);
+    return caches;
   }
 
   bool affordable(const Before& before, std::int64_t moved) {
@@ -125,8 +146,6 @@ class Improver {
       if (position < branch.begin || position >= branch.end) outside.push_back(position);
     }
     if (outside.empty()) return false;
-    // Even if everything it costs were saved, would it pay?
-    if (costs_[at(claimant)] + boardCost_ < config_.optionalMoveGain * kQuarters * keptBy(claimant, outside)) return false;
     std::array<int, kMaxKinds> wanted{};
     for (const int position : outside) ++wanted[at(layout_.kinds[at(position)])];
     bool room = true;
@@ -144,6 +163,11 @@ class Improver {
   // Swaps the outside CPUs for ones of strangers in the domain: groups that hold no more than half of theirs there.
   bool exchange(const Layout::Branch& branch, int claimant, const std::vector<int>& own, const std::vector<int>& outside) {
     std::vector<bool> used(at(branch.size()), false);
+    std::vector<int> strangers(movables_.size(), kUnknown);
+    const auto isStrange = [&](int owner) {
+      if (strangers[at(owner)] == kUnknown) strangers[at(owner)] = owner != claimant && isStranger(branch, owner) ? 1 : 0;
+      return strangers[at(owner)] == 1;
+    };
     std::vector<std::pair<int, int>> swaps;
     Before before{{claimant, own}};
     for (const int leaving : outside) {
@@ -151,7 +175,7 @@ class Improver {
       for (int position = branch.begin; position < branch.end && chosen < 0; ++position) {
         const int owner = board_.owner(position);
         if (used[at(position - branch.begin)] || layout_.kinds[at(position)] != layout_.kinds[at(leaving)]) continue;
-        if (owner == kFree || (owner != claimant && isStranger(branch, owner))) chosen = position;
+        if (owner == kFree || isStrange(owner)) chosen = position;
       }
       if (chosen < 0) return false;
       used[at(chosen - branch.begin)] = true;
@@ -214,7 +238,7 @@ class Improver {
   const Config& config_;
   std::vector<std::int64_t> costs_;  // quarters, per claimant
   std::vector<std::vector<Positions>> homes_;
-  std::int64_t boardCost_{0};
+  std::vector<std::int64_t> cacheCosts_;  // quarters, per branch of cache level
   MoveOutcome outcome_;
 };
 }  // namespace

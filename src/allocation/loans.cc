@@ -13,9 +13,17 @@ struct Borrower {
   int wanted{0};
   int given{0};
   std::int64_t weight{1};
-  std::vector<int> cpus;     // positions, in the order they were given
-  std::vector<int> closest;  // per position: how deep the nearest home CPU's common domain is
+  std::vector<int> cpus;            // positions, in the order they were given
+  std::vector<std::int64_t> order;  // per position: what prefers it, apart from the loans given on it; kClosed: not for this borrower
 };
+constexpr std::int64_t kClosed = INT64_MAX;
+
+// One number to compare by: has it now, loans given (added later), owner's use, distance, id; each field is below the next one's unit.
+constexpr std::int64_t kDistanceUnit = std::int64_t{1} << 16;
+constexpr std::int64_t kUseUnit = kDistanceUnit << 3;
+constexpr std::int64_t kGivenUnit = kUseUnit << 10;
+constexpr std::int64_t kNewUnit = kGivenUnit << 20;
+static_assert(CpuSet::kMaxId <= kDistanceUnit && kLevels < 8);
 
 int lanesNow(const GroupState& group) {
   int lanes = 0;
@@ -46,20 +54,29 @@ class Lender {
     for (const int position : layout.toPositions(pool)) own(position, kPool, poolDemand, poolEntitled, poolLends ? Lend::WhenIdle : Lend::Never);
   }
 
-  // Would this CPU be somebody else's, and is it lent?
-  [[nodiscard]] bool lends(int position, int party, bool inPool) const { return open_[at(position)] && owner_[at(position)] != (inPool ? kPool : party); }
+  // The borrower's preference over all CPUs; closed are its own home and what is not lent.
+  [[nodiscard]] std::vector<std::int64_t> orderFor(std::size_t party, bool inPool, const std::vector<int>& depth, const std::vector<char>& hasNow) const {
+    std::vector<std::int64_t> order(owner_.size(), kClosed);
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      if (!open_[position] || owner_[position] == (inPool ? kPool : static_cast<int>(party))) continue;
+      order[position] = (hasNow[position] != 0 ? 0 : kNewUnit) + busy_[position] * kUseUnit + (kLevels - depth[position]) * kDistanceUnit + layout_.ids[position];
+    }
+    return order;
+  }
 
   // One more lane for the borrower; false if no CPU is left for it.
-  bool lendOne(Borrower& borrower, const LoanParty& party, const std::vector<bool>& hasNow) {
-    int best = -1;
-    for (int position = 0; position < layout_.size(); ++position) {
-      if (!lends(position, static_cast<int>(borrower.party), party.target->inPool)) continue;
-      if (std::find(borrower.cpus.begin(), borrower.cpus.end(), position) != borrower.cpus.end()) continue;
-      if (best < 0 || better(position, best, borrower, hasNow)) best = position;
+  bool lendOne(Borrower& borrower) {
+    std::size_t best = 0;
+    std::int64_t least = kClosed;
+    for (std::size_t position = 0; position < borrower.order.size(); ++position) {
+      if (borrower.order[position] == kClosed) continue;
+      const std::int64_t key = borrower.order[position] + given_[position] * kGivenUnit;
+      if (key < least) best = position, least = key;
     }
-    if (best < 0) return false;
-    ++given_[at(best)];
-    borrower.cpus.push_back(best);
+    if (least == kClosed) return false;
+    ++given_[best];
+    borrower.order[best] = kClosed;
+    borrower.cpus.push_back(static_cast<int>(best));
     ++borrower.given;
     return true;
   }
@@ -73,18 +90,10 @@ class Lender {
     busy_[at(position)] = std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu);
   }
 
-  [[nodiscard]] bool better(int a, int b, const Borrower& borrower, const std::vector<bool>& hasNow) const {
-    if (hasNow[at(a)] != hasNow[at(b)]) return hasNow[at(a)];
-    if (given_[at(a)] != given_[at(b)]) return given_[at(a)] < given_[at(b)];
-    if (busy_[at(a)] != busy_[at(b)]) return busy_[at(a)] < busy_[at(b)];
-    if (borrower.closest[at(a)] != borrower.closest[at(b)]) return borrower.closest[at(a)] > borrower.closest[at(b)];
-    return layout_.ids[at(a)] < layout_.ids[at(b)];
-  }
-
   const Layout& layout_;
   std::vector<int> owner_;           // party index, kPool, or -1: nobody's home
   std::vector<std::int64_t> busy_;   // permille of its owner's entitlement in demand
-  std::vector<int> given_;           // loans given on it so far
+  std::vector<std::int64_t> given_;  // loans given on it so far
   std::vector<bool> open_;
 };
 
@@ -161,18 +170,20 @@ void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, cons
       if (!config.lending && group.queuedBeyondOwnLanes && group.loanLanes > 0) reasons.push_back({group.id, ReasonCode::LendingOff, 0, 0, {}});
       continue;
     }
-    borrowers.push_back({i, wanted, 0, std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight), {}, closeness(layout, *parties[i].target)});
+    borrowers.push_back({i, wanted, 0, std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight), {}, {}});
   }
   if (borrowers.empty()) return;
 
   Lender lender(layout, parties, pool);
-  std::vector<std::vector<bool>> hasNow;
-  for (const Borrower& borrower : borrowers) {
-    std::vector<bool> has(layout.ids.size(), false);
-    for (const ContainerState& container : parties[borrower.party].group->containers) {
-      for (const int position : layout.toPositions(container.loans)) has[at(position)] = true;
+  for (Borrower& borrower : borrowers) {
+    const LoanParty& party = parties[borrower.party];
+    std::vector<char> hasNow(layout.ids.size(), 0);
+    for (const ContainerState& container : party.group->containers) {
+      for (const int id : container.loans) {
+        if (const int position = layout.positionOf(id); position >= 0) hasNow[at(position)] = 1;
+      }
     }
-    hasNow.push_back(std::move(has));
+    borrower.order = lender.orderFor(borrower.party, party.target->inPool, closeness(layout, *party.target), hasNow);
   }
   while (true) {
     std::size_t next = borrowers.size();
@@ -183,7 +194,7 @@ void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, cons
     }
     if (next == borrowers.size()) break;
     Borrower& borrower = borrowers[next];
-    if (!lender.lendOne(borrower, parties[borrower.party], hasNow[next])) borrower.wanted = borrower.given;
+    if (!lender.lendOne(borrower)) borrower.wanted = borrower.given;
   }
   for (const Borrower& borrower : borrowers) {
     handOut(layout, borrower, parties[borrower.party]);

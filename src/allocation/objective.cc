@@ -1,7 +1,5 @@
 #include "allocation/objective.h"
 
-#include <algorithm>
-
 namespace coterie::allocation {
 
 namespace {
@@ -21,27 +19,47 @@ std::int64_t groupCost(const Layout& layout, const Positions& cpus, const std::v
   return cost;
 }
 
-std::int64_t boardCost(const Board& board) {
-  const Layout& layout = board.layout();
-  std::int64_t cost = 0;
-  std::vector<TenantId> seen;
-  for (const Layout::Branch& branch : layout.branches) {
-    const bool core = branch.level == DomainLevel::Core;
-    if (!core && branch.level != DomainLevel::Cache) continue;
-    if (core && branch.size() == 1) continue;
-    seen.clear();
-    int free = 0;
-    int last = kFree;
-    for (int position = branch.begin; position < branch.end; ++position) {
-      const int owner = board.owner(position);
-      if (owner == kFree) ++free;
-      if (owner == kFree || owner == last) continue;
-      last = owner;
-      const TenantId tenant = board.tenantOf(owner);
-      if (std::find(seen.begin(), seen.end(), tenant) == seen.end()) seen.push_back(tenant);
+namespace {
+struct Crowd {
+  std::int64_t tenants{0};
+  int free{0};
+};
+// Quadratic in the owners of a domain, which are few.
+Crowd crowdOf(const Board& board, const Layout::Branch& branch) {
+  Crowd crowd;
+  for (int position = branch.begin; position < branch.end; ++position) {
+    const int owner = board.owner(position);
+    if (owner == kFree) ++crowd.free;
+    if (owner == kFree || (position > branch.begin && board.owner(position - 1) == owner)) continue;
+    bool seen = false;
+    for (int earlier = branch.begin; earlier < position && !seen; ++earlier) {
+      const int other = board.owner(earlier);
+      seen = other != kFree && board.tenantOf(other) == board.tenantOf(owner);
     }
-    cost += pairs(static_cast<std::int64_t>(seen.size())) * (core ? kSharedCore : kSharedCache);
-    if (!core && free > 0 && free < branch.size()) cost += kPartlyFree;
+    crowd.tenants += seen ? 0 : 1;
+  }
+  return crowd;
+}
+}  // namespace
+
+std::int64_t cacheCost(const Board& board, int branch) {
+  const Layout::Branch& cache = board.layout().branches[static_cast<std::size_t>(branch)];
+  const Crowd crowd = crowdOf(board, cache);
+  std::int64_t cost = pairs(crowd.tenants) * kSharedCache;
+  if (crowd.free > 0 && crowd.free < cache.size()) cost += kPartlyFree;
+  if (crowd.tenants < 2) return cost;
+  for (int core = cache.firstChild; core < cache.lastChild; ++core) {
+    const Layout::Branch& threads = board.layout().branches[static_cast<std::size_t>(core)];
+    if (threads.size() > 1) cost += pairs(crowdOf(board, threads).tenants) * kSharedCore;
+  }
+  return cost;
+}
+
+std::int64_t boardCost(const Board& board) {
+  const auto& branches = board.layout().branches;
+  std::int64_t cost = 0;
+  for (std::size_t branch = 0; branch < branches.size(); ++branch) {
+    if (branches[branch].level == DomainLevel::Cache) cost += cacheCost(board, static_cast<int>(branch));
   }
   return cost;
 }

@@ -15,7 +15,9 @@ namespace coterie::allocation {
 
 // Of one group: its containers' terms and its own.
 [[nodiscard]] std::int64_t groupCost(const Layout& layout, const Positions& cpus, const std::vector<Positions>& containers);
-// Of the board: shared cores, shared caches, caches partly free.
+// Of one branch of cache level and its cores: shared cores, the shared cache, a cache partly free.
+[[nodiscard]] std::int64_t cacheCost(const Board& board, int branch);
+// Of the whole board.
 [[nodiscard]] std::int64_t boardCost(const Board& board);
 
 }  // namespace coterie::allocation
