@@ -1,0 +1,185 @@
+// scale, wait, tenant create.
+#include <chrono>
+#include <memory>
+#include <ostream>
+#include <thread>
+
+#include "admin/reports.h"
+#include "cli/commands.h"
+#include "cli/context.h"
+#include "cli/duration.h"
+#include "cli/object_view.h"
+#include "cli/references.h"
+#include "cli/table.h"
+#include "objects/encode.h"
+
+namespace coterie::cli {
+namespace {
+
+using admin::textAt;
+
+struct ScaleOptions {
+  std::string service;
+  std::string nameSpace;
+  std::int64_t instances{-1};
+  bool automatic{false};
+};
+
+int scale(Context& context, const ScaleOptions& options) {
+  if (options.automatic == (options.instances >= 0)) return context.usage("say how many: --instances N, or --auto to leave it to Coterie");
+  const auto reference = parseReference(options.service, kModelServiceKind, namespaceOf(context, options.nameSpace));
+  if (!reference.ok()) return context.usage(reference.error().message);
+  if (reference->kind != kModelServiceKind) return context.usage("only services have instances");
+  const auto object = fetch(context, *reference);
+  if (!object.ok()) return context.fail(object.error());
+  Value spec = Value::emptyMap();
+  spec.set("instances", options.automatic ? Value() : Value(options.instances));
+  Value patch = Value::emptyMap();
+  patch.set("spec", std::move(spec));
+  const auto changed = context.server().call("PATCH", objectPath(*object), patch);
+  if (!changed.ok()) return context.fail(changed.error());
+  context.terminal.out << shortName(*changed) << " scaled to " << (options.automatic ? "its range" : std::to_string(options.instances) + (options.instances == 1 ? " instance" : " instances")) << "\n";
+  return kOk;
+}
+
+struct WaitOptions {
+  std::vector<std::string> names;
+  std::string nameSpace;
+  std::string goal{"condition=Ready"};
+  std::string timeout{"60s"};
+};
+
+struct Goal {
+  bool deletion{false};
+  std::string type;
+  ConditionStatus status{ConditionStatus::True};
+};
+
+std::optional<Goal> parseGoal(std::string_view text) {
+  if (text == "delete") return Goal{true, {}, {}};
+  constexpr std::string_view kPrefix = "condition=";
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  text.remove_prefix(kPrefix.size());
+  const std::size_t equals = text.find('=');
+  const std::string_view status = equals == std::string_view::npos ? "True" : text.substr(equals + 1);
+  Goal goal{false, std::string(text.substr(0, equals)), ConditionStatus::True};
+  if (status == "False" || status == "false") goal.status = ConditionStatus::False;
+  else if (status == "Unknown" || status == "unknown") goal.status = ConditionStatus::Unknown;
+  else if (status != "True" && status != "true") return std::nullopt;
+  return goal.type.empty() ? std::nullopt : std::optional<Goal>(goal);
+}
+
+// Reached: "". Else what is still missing.
+std::string missing(const Value& object, const Goal& goal) {
+  const auto conditions = conditionsOf(object);
+  const Condition* condition = objects::findCondition(conditions, goal.type);
+  if (condition == nullptr) return "has no condition " + goal.type + " yet";
+  // A condition that speaks of an older spec says nothing about this one.
+  const std::int64_t generation = object.find("metadata") == nullptr ? 0 : admin::intAt(*object.find("metadata"), "generation");
+  if (condition->observedGeneration != 0 && condition->observedGeneration < generation) return "its last change is not acted on yet";
+  if (condition->status == goal.status) return {};
+  return goal.type + " is " + conditionCell(conditions, goal.type).text + (condition->message.empty() ? "" : ": " + condition->message);
+}
+
+int wait(Context& context, const WaitOptions& options) {
+  const auto goal = parseGoal(options.goal);
+  if (!goal) return context.usage("--for must be condition=TYPE, condition=TYPE=False or delete");
+  const auto timeout = parseDuration(options.timeout);
+  if (!timeout) return context.usage("--timeout must be a duration such as 30s or 5m");
+  const auto end = std::chrono::steady_clock::now() + *timeout;
+  for (const auto& name : options.names) {
+    const auto reference = parseReference(name, kModelServiceKind, namespaceOf(context, options.nameSpace));
+    if (!reference.ok()) return context.usage(reference.error().message);
+    for (;;) {
+      const auto object = fetch(context, *reference);
+      // A server that is away may be restarting: that is what one waits for.
+      const bool away = !object.ok() && object.error().code == Code::Unavailable;
+      if (!object.ok() && object.error().code == Code::NotFound && goal->deletion) {
+        context.terminal.out << name << " deleted\n";
+        break;
+      }
+      if (!object.ok() && !away) return context.fail(object.error());
+      const std::string lacks = away ? object.error().message : goal->deletion ? "is still there" : missing(*object, *goal);
+      if (lacks.empty()) {
+        context.terminal.out << shortName(*object) << " " << goal->type << "\n";
+        break;
+      }
+      if (std::chrono::steady_clock::now() >= end) {
+        return away ? context.fail(object.error()) : context.fail({Code::DeadlineExceeded, "WaitTimeout", name + ": " + lacks + " (after " + options.timeout + "); coterie describe tells more"});
+      }
+      std::this_thread::sleep_for(Millis(100));
+    }
+  }
+  return kOk;
+}
+
+struct TenantOptions {
+  std::string name;
+  std::vector<std::string> namespaces;
+  std::int64_t weight{100};
+  std::string cpus;
+  std::string memory;
+  bool dryRun{false};
+};
+
+int createTenant(Context& context, const TenantOptions& options) {
+  Value metadata = Value::emptyMap();
+  metadata.set("name", options.name);
+  Value namespaces = Value::emptyList();
+  for (const auto& name : options.namespaces) namespaces.push(name);
+  if (options.namespaces.empty()) namespaces.push(options.name);
+  Value spec = Value::emptyMap();
+  spec.set("namespaces", namespaces);
+  if (options.weight != 100) spec.set("weight", options.weight);
+  Value quota = Value::emptyMap();
+  if (!options.cpus.empty()) quota.set("cpus", options.cpus);
+  if (!options.memory.empty()) quota.set("memory", options.memory);
+  if (!quota.asMap()->empty()) spec.set("quota", std::move(quota));
+  Value object = Value::emptyMap();
+  object.set("apiVersion", kApiVersion);
+  object.set("kind", kTenantKind);
+  object.set("metadata", std::move(metadata));
+  object.set("spec", std::move(spec));
+  const auto created = context.server().call("POST", collectionPath(kTenantKind, std::nullopt) + (options.dryRun ? "?dryRun=All" : ""), object);
+  if (!created.ok()) return context.fail(created.error());
+  context.terminal.out << "tenant/" << options.name << " created" << (options.dryRun ? " (dry run)" : "") << "\n";
+  if (context.terminal.interactive && !options.dryRun) context.terminal.out << "next: coterie key create " << options.name << "\n";
+  return kOk;
+}
+
+}  // namespace
+
+Command makeScale() {
+  const auto options = std::make_shared<ScaleOptions>();
+  return {"scale", "Objects", "Set the number of instances of a service", "coterie scale speech --instances 2\n  coterie scale speech --auto",
+          {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
+           {"--instances", "how many; 0 stops it", &options->instances, {}, Names::None, false},
+           {"--auto", "as many as its minInstances..maxInstances and its load ask for", &options->automatic, {}, Names::None, false},
+           namespaceOption(&options->nameSpace)},
+          {}, [options](Context& context) { return scale(context, *options); }};
+}
+
+Command makeWait() {
+  const auto options = std::make_shared<WaitOptions>();
+  return {"wait", "Objects", "Wait until objects are in a condition, or gone", "coterie wait speech --for=condition=Ready --timeout 30s\n  coterie wait service/audio/speech --for=delete",
+          {{"NAMES", "services, or TYPE/NAME", &options->names, {}, Names::Services, true},
+           {"--for", "condition=TYPE[=True|False|Unknown] or delete", &options->goal, {}, Names::None, false},
+           {"--timeout", "how long; then exit code 1", &options->timeout, {}, Names::None, false},
+           namespaceOption(&options->nameSpace)},
+          {}, [options](Context& context) { return wait(context, *options); }};
+}
+
+Command makeTenant() {
+  const auto options = std::make_shared<TenantOptions>();
+  Command create{"create", "Objects", "Create a tenant", "coterie tenant create audio --cpus 2 --memory 4Gi",
+                 {{"NAME", "the tenant's name", &options->name, {}, Names::None, true},
+                  {"--namespace", "a namespace that it owns, may be repeated (default: its name)", &options->namespaces, {}, Names::None, false},
+                  {"--weight", "share against other tenants, 1 to 10000", &options->weight, {}, Names::None, false},
+                  {"--cpus", "quota of CPUs: 2, 500m", &options->cpus, {}, Names::None, false},
+                  {"--memory", "quota of memory: 4Gi", &options->memory, {}, Names::None, false},
+                  {"--dry-run", "check, create nothing", &options->dryRun, {}, Names::None, false}},
+                 {}, [options](Context& context) { return createTenant(context, *options); }};
+  return {"tenant", "Tenants and keys", "Create tenants", "", {}, {std::move(create)}, {}};
+}
+
+}  // namespace coterie::cli

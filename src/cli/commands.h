@@ -1,0 +1,43 @@
+// All commands of the CLI. Each make... function declares one; the functions that run them sit beside, in cmd_*.cc.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+
+namespace coterie::cli {
+
+// cmd_apply.cc
+[[nodiscard]] Command makeApply();
+[[nodiscard]] Command makeDiff();
+[[nodiscard]] Command makeDelete();
+// cmd_get.cc, cmd_describe.cc
+[[nodiscard]] Command makeGet();
+[[nodiscard]] Command makeDescribe();
+// cmd_change.cc
+[[nodiscard]] Command makeScale();
+[[nodiscard]] Command makeWait();
+[[nodiscard]] Command makeTenant();
+// cmd_insight.cc
+[[nodiscard]] Command makeExplain();
+[[nodiscard]] Command makeTop();
+[[nodiscard]] Command makeEvents();
+[[nodiscard]] Command makeLogs();
+// cmd_admin.cc
+[[nodiscard]] Command makeKey();
+[[nodiscard]] Command makeDrc();
+[[nodiscard]] Command makeVersion();
+// cmd_infer.cc
+[[nodiscard]] Command makeInfer();
+// completion.cc
+[[nodiscard]] Command makeCompletion();
+// What the shell's script calls as `coterie __complete WORD...`: prints the words that may stand for the last one.
+int complete(Context& context, const std::vector<std::string>& words);
+
+[[nodiscard]] std::vector<Command> allCommands();
+
+// The forms of -o that a command offers.
+[[nodiscard]] Option outputOption(std::string* value, std::vector<std::string> forms);
+[[nodiscard]] Option namespaceOption(std::string* value);
+
+}  // namespace coterie::cli

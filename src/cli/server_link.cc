@@ -1,0 +1,79 @@
+#include "cli/server_link.h"
+
+#include <array>
+#include <utility>
+
+#include "admin/reports.h"
+#include "cli/cli.h"
+#include "text/text.h"
+
+namespace coterie::cli {
+namespace {
+
+Code codeOf(int status) {
+  static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied, Code::NotFound,    Code::Conflict,    Code::TooLarge,
+                                               Code::ResourceExhausted, Code::Cancelled,     Code::Internal,         Code::Unimplemented, Code::Unavailable, Code::DeadlineExceeded};
+  for (const Code code : kCodes) {
+    if (httpStatus(code) == status) return code;
+  }
+  return status / 100 == 4 ? Code::InvalidArgument : Code::Internal;
+}
+
+}  // namespace
+
+Error errorOf(const http::ClientResponse& response) {
+  const auto value = text::parseJson(response.body);
+  if (!value.ok() || value->asMap() == nullptr) return {codeOf(response.status), "Status" + std::to_string(response.status), "the server answered with status " + std::to_string(response.status)};
+  Error error{codeOf(response.status), admin::textAt(*value, "reason"), admin::textAt(*value, "error")};
+  const Value* faults = value->find("faults");
+  if (faults != nullptr && faults->asList() != nullptr) {
+    error.message = "the object is not valid:";
+    for (const Value& fault : *faults->asList()) error.message += "\n  " + admin::textAt(fault, "path") + ": " + admin::textAt(fault, "message");
+  }
+  return error;
+}
+
+std::string percentEncode(std::string_view text) {
+  static constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
+    if (plain) out.push_back(c);
+    else out.append({'%', kHex[byte >> 4U], kHex[byte & 15U]});
+  }
+  return out;
+}
+
+ServerLink::ServerLink(const std::string& stateFolder)
+    : stateFolder_(stateFolder), socket_(stateFolder + "/" + std::string(kAdminSocket)), client_(http::Client::unixSocket(socket_)) {}
+
+Error ServerLink::explain(const Error& error) const {
+  if (error.reason != "Unreachable") return error;
+  return {Code::Unavailable, "Unreachable", error.message + "\n  start a server:     coterie serve --state " + stateFolder_ + "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};
+}
+
+Result<Value> ServerLink::call(const std::string& method, const std::string& target, const std::optional<Value>& body) {
+  http::ClientRequest request{method, target, {}, {}};
+  if (body) {
+    request.headers.emplace_back("Content-Type", "application/json");
+    request.body = text::printJson(*body);
+  }
+  const auto response = client_.request(request);
+  if (!response.ok()) return explain(response.error());
+  if (response->status / 100 != 2) return errorOf(*response);
+  return text::parseJson(response->body.empty() ? std::string_view("{}") : std::string_view(response->body));
+}
+
+Status ServerLink::stream(const std::string& target, Millis idle, const std::function<http::Client::Next(const Value&)>& onValue) {
+  http::Client client = http::Client::unixSocket(socket_, {Millis(5000), idle});
+  const auto response = client.stream({"GET", target, {}, {}}, [&](std::string_view line) {
+    const auto value = text::parseJson(line);
+    return value.ok() ? onValue(*value) : http::Client::Next::Continue;
+  });
+  if (!response.ok()) return explain(response.error());
+  if (response->status / 100 != 2) return errorOf(*response);
+  return {};
+}
+
+}  // namespace coterie::cli

@@ -1,0 +1,40 @@
+// The CLI's connection to a server's admin API: JSON in, JSON out, refusals as errors.
+//
+// Errors: Unavailable/Unreachable (its message says how to start or find a server); a refusal comes back with the code of its status, its reason and message, and the
+// faults of a refused object one per line in the message. Thread-compatible.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "http/client.h"
+#include "model/value.h"
+
+namespace coterie::cli {
+
+class ServerLink {
+ public:
+  explicit ServerLink(const std::string& stateFolder);
+
+  [[nodiscard]] Result<Value> get(const std::string& target) { return call("GET", target, std::nullopt); }
+  [[nodiscard]] Result<Value> call(const std::string& method, const std::string& target, const std::optional<Value>& body);
+  // Each line of the answer as a value, until it ends or onValue says Stop. idle: the longest silence; 0: any.
+  [[nodiscard]] Status stream(const std::string& target, Millis idle, const std::function<http::Client::Next(const Value&)>& onValue);
+
+ private:
+  [[nodiscard]] Error explain(const Error& error) const;
+
+  std::string stateFolder_;
+  std::string socket_;
+  http::Client client_;
+};
+
+// The error that an answer of a status other than 2xx stands for.
+[[nodiscard]] Error errorOf(const http::ClientResponse& response);
+// Everything but letters, digits, '-', '_', '.' and '~' as %XX.
+[[nodiscard]] std::string percentEncode(std::string_view text);
+
+}  // namespace coterie::cli
