@@ -22,10 +22,14 @@ tenancy::ServiceUse useOf(const ModelService& service) {
 bool InstanceReconciler::admitQuota(ServiceRecord& record, const TenantView& tenant) {
   std::vector<tenancy::ServiceUse> others;
   for (const auto& [name, other] : records_) {
-    if (other.admitted && other.tenant == tenant.name) others.push_back(useOf(other.service));
+    if (other.admitted && other.tenant == tenant.name) others.push_back(other.admittedUse);
   }
-  const Status fits = tenancy::checkQuota(tenant.name, tenant.spec.quota, others, useOf(record.service));
-  if (fits.ok()) return true;
+  const tenancy::ServiceUse wanted = useOf(record.service);
+  const Status fits = tenancy::checkQuota(tenant.name, tenant.spec.quota, others, wanted);
+  if (fits.ok()) {
+    record.admittedUse = wanted;
+    return true;
+  }
   record.obstacles.push_back({"Allocated", fits.error().reason, fits.error().message});
   return false;
 }
@@ -154,11 +158,13 @@ Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant) c
   return sum;
 }
 
-bool InstanceReconciler::barrierUp() {
-  if (barrierPassed_) return false;
+// The first pass asks for all files; the one after the last answer starts all instances.
+void InstanceReconciler::lowerBarrier() {
+  if (barrierPassed_ || storeFailed_) return;
   const bool waiting = std::any_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.inspection.pending && !r.second.inspection.answer; });
-  barrierPassed_ = !waiting || ports_.loop.clock().now() >= barrierUntil_;
-  return !barrierPassed_;
+  if (waiting && ports_.loop.clock().now() < barrierUntil_) return;
+  barrierPassed_ = true;
+  pass_.trigger();
 }
 
 }  // namespace coterie::controller

@@ -39,8 +39,8 @@ void InstanceReconciler::shutDown(std::function<void()> allStopped) {
 
 void InstanceReconciler::reconcile() {
   storeFailed_ = !readStore();
-  // Files are asked for before anything is started, for the barrier.
   for (ServiceRecord* record : oldestFirst()) reconcileService(*record);
+  lowerBarrier();
   forgetGone();
   armTimer();
   if (shuttingDown_ && allStopped_ && std::all_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.instances.empty(); })) {
@@ -159,7 +159,7 @@ InstanceReconciler::Verdict InstanceReconciler::admit(ServiceRecord& record) {
                   "the last instance ended: " + std::string(endReasonName(record.lastEnd->reason)) + ": " + record.lastEnd->message + "; started again after " +
                       std::to_string(std::chrono::duration_cast<Seconds>(record.backoff.delay()).count()) + " s (failure " + std::to_string(record.backoff.failures()) + ")");
   }
-  if (go && barrierUp()) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
+  if (go && !barrierPassed_) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
   return go ? Verdict::Run : Verdict::Hold;
 }
 
@@ -194,7 +194,7 @@ void InstanceReconciler::armTimer() {
   std::optional<Instant> next;
   const auto wake = [&](Instant when) { next = next ? std::min(*next, when) : when; };
   if (storeFailed_) wake(now + config_.resync);
-  if (!barrierPassed_) wake(barrierUntil_);
+  if (!barrierPassed_) wake(std::max(now, barrierUntil_));
   for (const auto& [name, record] : records_) {
     if (record.backoff.waits(now)) wake(record.backoff.until());
     if (!record.obstacles.empty() && record.desired > 0) wake(now + config_.resync);  // what is refused may fit for reasons nobody tells

@@ -138,7 +138,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
   [[nodiscard]] Bytes memoryInUse(const std::optional<TenantName>& tenant) const;
-  [[nodiscard]] bool barrierUp();
+  void lowerBarrier();
 
   // instance_actions.cc
   void startInstance(ServiceRecord& record);

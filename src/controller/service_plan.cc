@@ -54,8 +54,8 @@ ServiceSteps planService(const ServiceSituation& situation) {
   const bool loading = static_cast<std::size_t>(loaded) < current.size() || steps.start > 0;
   const bool complete = static_cast<std::size_t>(loaded) >= desired;
   if (oldServing.empty() || complete || (loaded > 0 && !loading)) {
-    for (const PlannedInstance& instance : current) {
-      if (instance.state == InstanceState::Ready) steps.serve.push_back(instance.id);
+    for (auto instance = current.rbegin(); instance != current.rend(); ++instance) {
+      if (instance->state == InstanceState::Ready) steps.serve.push_back(instance->id);
     }
     for (const PlannedInstance& instance : oldServing) steps.end.push_back(instance.id);
     return steps;

@@ -16,6 +16,7 @@
 #include "ports/clock.h"
 #include "ports/container_runtime.h"
 #include "ports/model_files.h"
+#include "tenancy/quota.h"
 
 namespace coterie::controller {
 
@@ -67,6 +68,7 @@ struct ServiceRecord {
   MemoryNeed memory;
   bool admitted{false};           // its floor counts
   MilliCpu admittedFloor;
+  tenancy::ServiceUse admittedUse;  // what its tenant's quota is charged
   std::optional<ServiceGroup> toldGroup;
   int proposed{0};                // by automation; 0: none
   int desired{0};

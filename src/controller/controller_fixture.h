@@ -1,0 +1,265 @@
+// A controller with everything around it made of fakes that a test steps by hand. For tests only.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/instance_reconciler.h"
+#include "controller/tenant_reconciler.h"
+#include "memory/event_table.h"
+#include "memory/memory_object_store.h"
+#include "objects/encode.h"
+#include "testing/manual_loop.h"
+
+namespace coterie::controller {
+
+// Workers that load and end when the test says so.
+class FakeRuntime final : public ContainerRuntime {
+ public:
+  void setListener(Listener* listener) override { listener_ = listener; }
+  Status start(const InstanceSpec& spec) override {
+    if (refuse) return Error{Code::Unavailable, "NoProcess", "no more processes"};
+    running[spec.id] = spec;
+    starts.push_back(spec);
+    return {};
+  }
+  void stop(InstanceId id, Millis) override { stops.push_back(id); }
+  [[nodiscard]] Bytes residentMemory(InstanceId) const override { return Bytes(0); }
+
+  void ready(InstanceId id, Bytes steady = Bytes(50 << 20), Bytes peak = Bytes(60 << 20)) {
+    InstanceReady made;
+    made.pid = 1000 + id.value;
+    made.steadyMemory = steady;
+    made.peakMemory = peak;
+    made.missingSandbox = missingSandbox;
+    listener_->instanceReady(id, made);
+  }
+  void end(InstanceId id, EndReason reason = EndReason::Stopped, const std::string& message = "") {
+    running.erase(id);
+    listener_->instanceEnded(id, {reason, message});
+  }
+  Listener* listener() { return listener_; }
+
+  std::map<InstanceId, InstanceSpec> running;
+  std::vector<InstanceSpec> starts;
+  std::vector<InstanceId> stops;
+  std::vector<std::string> missingSandbox;
+  bool refuse{false};
+
+ private:
+  Listener* listener_{nullptr};
+};
+
+class FakeFiles final : public ModelFiles {
+ public:
+  explicit FakeFiles(EventLoop& loop) : loop_(loop) {}
+  void inspect(const std::string& root, const std::string& path, std::function<void(Result<ModelFile>)> callback) override {
+    ++asked;
+    if (held) {
+      waiting.push_back([=, this] { callback(answer(root, path)); });
+      return;
+    }
+    loop_.post([=, this] { callback(answer(root, path)); });
+  }
+  void release() {
+    held = false;
+    for (const auto& answerOne : std::exchange(waiting, {})) loop_.post(answerOne);
+  }
+  void put(const std::string& path, const std::string& sha256, Bytes size = Bytes(1 << 20)) { files["/models/" + path] = {"/models/" + path, sha256, size, Bytes(0)}; }
+
+  std::map<std::string, ModelFile> files;
+  std::vector<std::function<void()>> waiting;
+  bool held{false};
+  int asked{0};
+
+ private:
+  Result<ModelFile> answer(const std::string& root, const std::string& path) const {
+    const auto found = files.find(root + "/" + path);
+    if (found == files.end()) return Error{Code::NotFound, "ModelNotFound", path + " does not exist below the tenant's model root"};
+    return found->second;
+  }
+  EventLoop& loop_;
+};
+
+class FakeGateway final : public GatewayPort {
+ public:
+  void setTenant(const TenantName& tenant, const TenantSpec& spec) override { tenants[tenant.value] = spec; }
+  void removeTenant(const TenantName& tenant) override { tenants.erase(tenant.value); }
+  void setService(const GatewayService& service) override { services[service.service.serviceName()] = service; }
+  void removeService(const ServiceName& service) override { removed += services.erase(service) == 1 ? 1 : 100; }
+  void addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady&) override {
+    if (!services.contains(service)) ++errors;
+    serving[instance] = version;
+  }
+  void drainInstance(InstanceId instance, std::function<void()> drained) override {
+    if (serving.erase(instance) != 1) ++errors;
+    draining[instance] = std::move(drained);
+  }
+  void instanceGone(InstanceId instance) override {
+    serving.erase(instance);
+    draining.erase(instance);
+  }
+  void drained(InstanceId instance) { draining.at(instance)(); }
+
+  std::map<std::string, TenantSpec> tenants;
+  std::map<ServiceName, GatewayService> services;
+  std::map<InstanceId, std::string> serving;
+  std::map<InstanceId, std::function<void()>> draining;
+  int removed{0};
+  int errors{0};  // calls out of order
+};
+
+class FakeAllocation final : public AllocationPort {
+ public:
+  explicit FakeAllocation(MilliCpu total) : capacity(total) {}
+  [[nodiscard]] MilliCpu missingForFloor(const ServiceGroup& group) const override {
+    MilliCpu sum = group.floor;
+    for (const auto& [id, other] : groups) {
+      if (id != group.id) sum += other.floor;
+    }
+    return std::max(MilliCpu(0), sum - capacity);
+  }
+  void setGroup(const ServiceGroup& group) override {
+    groups[group.id] = group;
+    ++sets;
+  }
+  void removeGroup(GroupId group) override {
+    if (groups.erase(group) != 1) ++errors;
+  }
+  void instanceStarting(GroupId group, InstanceId instance) override {
+    if (!groups.contains(group) || !instances.insert(instance).second) ++errors;
+  }
+  void instanceReady(GroupId, InstanceId instance, const InstanceReady&) override {
+    if (!instances.contains(instance)) ++errors;
+  }
+  void instanceEnded(GroupId group, InstanceId instance) override {
+    if (!groups.contains(group) || instances.erase(instance) != 1) ++errors;
+  }
+
+  MilliCpu capacity;
+  std::map<GroupId, ServiceGroup> groups;
+  std::set<InstanceId> instances;
+  int sets{0};
+  int errors{0};
+};
+
+struct ControllerFixture {
+  explicit ControllerFixture(Bytes memory = Bytes(4LL << 30), MilliCpu cpus = MilliCpu(4000)) : allocation(cpus) {
+    config.modelRoot = [](const TenantName&) { return std::string("/models"); };
+    config.machineMemory = memory;
+    config.systemMemory = Bytes(256LL << 20);
+    config.machineCpus = 2;
+    make();
+  }
+  void make() {
+    tenants = std::make_unique<TenantReconciler>(loop, store, events, gateway);
+    services = std::make_unique<InstanceReconciler>(InstanceReconciler::Ports{loop, store, events, runtime, files, gateway, allocation}, config,
+                                                    [this]() -> const TenantDirectory& { return tenants->directory(); });
+    tenants->onChange([this] { services->tenantsChanged(); });
+  }
+  void start() {
+    (void)tenants->start();
+    (void)services->start();
+    loop.runUntilIdle();
+  }
+
+  // Objects.
+  void putTenant(const std::string& name, const std::vector<std::string>& namespaces, const TenantQuota& quota = {}) {
+    TenantSpec spec;
+    spec.namespaces = namespaces;
+    spec.quota = quota;
+    put({std::string(kTenantKind), "", name}, objects::encodeSpec(spec));
+  }
+  void putService(const std::string& name, const std::function<void(ModelServiceSpec&)>& edit = {}) {
+    ModelServiceSpec spec;
+    spec.modelUri = "file:" + name + ".onnx";
+    if (edit) edit(spec);
+    const auto slash = name.find('/');
+    const std::string nameSpace = slash == std::string::npos ? "n" : name.substr(0, slash);
+    if (slash != std::string::npos) spec.modelUri = "file:" + name.substr(slash + 1) + ".onnx";
+    put({std::string(kModelServiceKind), nameSpace, slash == std::string::npos ? name : name.substr(slash + 1)}, objects::encodeSpec(spec));
+  }
+  void remove(const std::string& name) {
+    (void)store.remove({std::string(kModelServiceKind), "n", name}, 0);
+    loop.runUntilIdle();
+  }
+  void put(const ObjectKey& key, const Value& spec) {
+    Result<StoredObject> present = store.get(key);
+    if (present.ok()) {
+      present->spec = spec;
+      (void)store.update(*present);
+    } else {
+      StoredObject fresh;
+      fresh.key = key;
+      fresh.spec = spec;
+      (void)store.create(fresh);
+    }
+    loop.advance(Millis(1));
+  }
+
+  // What is seen.
+  [[nodiscard]] std::string condition(const std::string& name, const std::string& type, const std::string& kind = std::string(kModelServiceKind)) {
+    const Result<StoredObject> object = store.get({kind, kind == kTenantKind ? "" : "n", name});
+    if (!object.ok()) return "gone";
+    const std::vector<Condition> conditions = objects::decodeConditions(object->status.find("conditions"));
+    const Condition* found = objects::findCondition(conditions, type);
+    return found == nullptr ? "none" : std::string(objects::conditionStatusName(found->status)) + "/" + found->reason;
+  }
+  [[nodiscard]] std::string message(const std::string& name, const std::string& type) {
+    const Result<StoredObject> object = store.get({std::string(kModelServiceKind), "n", name});
+    const std::vector<Condition> conditions = objects::decodeConditions(object->status.find("conditions"));
+    const Condition* found = objects::findCondition(conditions, type);
+    return found == nullptr ? "" : found->message;
+  }
+  [[nodiscard]] std::int64_t status(const std::string& name, const std::string& field) {
+    const Result<StoredObject> object = store.get({std::string(kModelServiceKind), "n", name});
+    const Value* value = object.ok() ? object->status.find(field) : nullptr;
+    return value != nullptr && value->asInt() != nullptr ? *value->asInt() : -1;
+  }
+  [[nodiscard]] std::vector<InstanceId> instancesOf(const std::string& name) {
+    std::vector<InstanceId> ids;
+    for (const auto& [id, spec] : runtime.running) {
+      if (spec.service.name == name) ids.push_back(id);
+    }
+    return ids;
+  }
+  // All that were started load, all that were drained or stopped end; until nothing moves.
+  void settle() {
+    for (bool moved = true; moved;) {
+      loop.runUntilIdle();
+      moved = false;
+      for (const ServiceSummary& summary : services->summaries()) {
+        for (const InstanceSummary& instance : summary.instances) {
+          if (instance.state == InstanceState::Starting && runtime.running.contains(instance.id)) {
+            runtime.ready(instance.id);
+            moved = true;
+          }
+        }
+      }
+      for (const auto& [id, done] : std::map(gateway.draining)) {
+        if (std::find(runtime.stops.begin(), runtime.stops.end(), id) == runtime.stops.end()) done(), moved = true;
+      }
+      for (const InstanceId id : std::exchange(runtime.stops, {})) {
+        if (runtime.running.contains(id)) runtime.end(id), moved = true;
+      }
+    }
+    loop.runUntilIdle();
+  }
+
+  testing::ManualLoop loop;
+  memory::MemoryObjectStore store{loop};
+  memory::MemoryEventLog events{loop.clock()};
+  FakeRuntime runtime;
+  FakeFiles files{loop};
+  FakeGateway gateway;
+  FakeAllocation allocation;
+  InstanceReconcilerConfig config;
+  std::unique_ptr<TenantReconciler> tenants;
+  std::unique_ptr<InstanceReconciler> services;
+};
+
+}  // namespace coterie::controller
