@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -27,6 +28,7 @@ struct TaskHeader {
   std::uint16_t port{0};
   int connections{0};
   std::int64_t nanos{0};
+  double rate{0};
   std::uint64_t bytes{0};
 };
 
@@ -74,8 +76,8 @@ class Connection {
     return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd_.get(), &event) == 0;
   }
 
-  void begin(int epoll) {
-    started_ = nowNanos();
+  void begin(int epoll, std::int64_t due) {
+    started_ = due;
     sent_ = 0;
     filled_ = 0;
     wanted_ = 0;
@@ -105,7 +107,7 @@ class Connection {
     filled_ += static_cast<std::size_t>(got);
     if (wanted_ == 0 && !parseHead()) return filled_ == buffer_.size() ? lost(epoll) : false;
     if (filled_ < wanted_) return false;
-    result_.latency.record(nowNanos() - started_);
+    if (ok_) result_.latency.record(nowNanos() - started_);
     ++(ok_ ? result_.requests : result_.errors);
     return true;
   }
@@ -141,25 +143,59 @@ class Connection {
   bool waitsToWrite_{false};
 };
 
+// Which connection sends when.
+class Schedule {
+ public:
+  Schedule(const TaskHeader& task, std::int64_t start) : interval_(task.rate > 0 ? 1e9 / task.rate : 0), start_(start) {}
+
+  // The connection is free: it sends at once, or when the next request is due.
+  void free(Connection& connection, int epoll) {
+    if (interval_ == 0) return connection.begin(epoll, nowNanos());
+    idle_.push_back(&connection);
+  }
+  void sendDue(int epoll) {
+    while (interval_ > 0 && !idle_.empty() && nextDue() <= nowNanos()) {
+      Connection* const connection = idle_.back();
+      idle_.pop_back();
+      connection->begin(epoll, nextDue());
+      ++sent_;
+    }
+  }
+  // How long to wait for events: until something is due.
+  [[nodiscard]] std::int64_t patience() const {
+    constexpr std::int64_t kLong = 100'000'000;
+    if (interval_ == 0 || idle_.empty()) return kLong;
+    return std::clamp<std::int64_t>(nextDue() - nowNanos(), 0, kLong);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t nextDue() const { return start_ + static_cast<std::int64_t>(interval_ * static_cast<double>(sent_)); }
+  double interval_;
+  std::int64_t start_;
+  std::int64_t sent_{0};
+  std::vector<Connection*> idle_;
+};
+
 void work(const TaskHeader& task, const std::string& request, HttpLoadResult& result) {
   const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   std::vector<std::unique_ptr<Connection>> connections;
   const std::int64_t start = nowNanos();
+  Schedule schedule(task, start);
   for (int i = 0; i < task.connections; ++i) {
     connections.push_back(std::make_unique<Connection>(task.port, request, result));
-    if (!connections.back()->connect(epoll.get())) {
-      ++result.errors;
-      continue;
-    }
-    connections.back()->begin(epoll.get());
+    if (connections.back()->connect(epoll.get())) schedule.free(*connections.back(), epoll.get());
+    else ++result.errors;
   }
   std::array<epoll_event, 64> events{};
   while (nowNanos() < start + task.nanos) {
-    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), 100);
+    schedule.sendDue(epoll.get());
+    const std::int64_t patience = schedule.patience();
+    const timespec timeout{0, patience};
+    const int count = ::epoll_pwait2(epoll.get(), events.data(), static_cast<int>(events.size()), &timeout, nullptr);
     for (int i = 0; i < count; ++i) {
       auto* const connection = static_cast<Connection*>(events[static_cast<std::size_t>(i)].data.ptr);
       if ((events[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) connection->write(epoll.get());
-      if ((events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && connection->read(epoll.get())) connection->begin(epoll.get());
+      if ((events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && connection->read(epoll.get())) schedule.free(*connection, epoll.get());
     }
   }
   result.wall = Nanos(nowNanos() - start);
@@ -204,7 +240,7 @@ HttpLoad::~HttpLoad() {
 }
 
 Status HttpLoad::begin(const HttpLoadTask& task) {
-  const TaskHeader header{task.port, task.connections, task.duration.count(), task.request.size()};
+  const TaskHeader header{task.port, task.connections, task.duration.count(), task.ratePerSecond, task.request.size()};
   if (writeAll(tasks_.get(), &header, sizeof header) && writeAll(tasks_.get(), task.request.data(), task.request.size())) return {};
   return Error{Code::Unavailable, "LoadEnded", "the load generator has ended"};
 }
