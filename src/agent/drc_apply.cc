@@ -174,14 +174,17 @@ void Drc::Impl::closeBatch() {
     const ApplyState state = closed.batch->state(i);
     const auto container = containers_.find(closed.containers[i]);
     if (state == ApplyState::Done) ++stepsApplied_;
-    if (state == ApplyState::Failed) countError(closed.containers[i]);
+    if (state == ApplyState::Failed) {
+      countError(closed.containers[i]);
+      ancestors_.clear();  // perhaps the set above was cut (a CPU that went and came back between two polls): written again with the next batch
+    }
     retry_ = retry_ || state != ApplyState::Done;
     if (container == containers_.end()) continue;
     if (state != ApplyState::Done) container->second.repairTried = true;
     if (const auto seen = ports_.controller.observe(container->first); seen && !seen->vanished && container->second.registered) touched.emplace(container->first, *seen);
   }
   for (const std::size_t index : closed.ancestorSteps) {
-    if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();  // written again with the next batch
+    if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();
   }
   for (const InstanceId id : closed.unsettled) {
     if (const auto container = containers_.find(id); container != containers_.end()) settleContainer(container->second);
@@ -256,30 +259,45 @@ void Drc::Impl::announce() {
   }
 }
 
-// Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between. True if there is something to write.
+// Is this container as it was asked to be?
+bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
+  const Wanted& wanted = container.wanted;
+  const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
+  return seen.home == wanted.home && seen.uniform && !loansOff;
+}
+
+// Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose set cannot be
+// repaired now are left to him. True if there is something to write.
 bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
-  std::vector<Step> steps;
-  std::vector<int> narrowed;
-  std::vector<const ContainerRecord*> drifted;
+  std::vector<InstanceId> drifted;
+  CpuSet kept;  // by others, against the plan
   for (const auto& [id, seen] : observed) {
-    ContainerRecord& container = containers_.at(id);
-    const Wanted& wanted = container.wanted;
-    if (wanted.home.empty() || container.stuckWrites > 0 || container.repairTried || !wanted.home.isSubsetOf(usable())) continue;
-    if (seen.home.empty() && unplaced == Unplaced::LeaveOut) continue;
-    const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-    if (seen.home == wanted.home && seen.uniform && !loansOff) continue;
-    container.repairTried = true;
-    ++groups_[container.group].counters.driftRepairs;
-    drifted.push_back(&container);
-    const CpuSet kept = seen.home & wanted.home;
-    if (!kept.empty() && kept != seen.home) {
-      narrowed.push_back(static_cast<int>(steps.size()));
-      steps.push_back({StepKind::NarrowHome, id, container.group, kept, {}, 0, {}});
+    const ContainerRecord& container = containers_.at(id);
+    if (asWanted(container, seen)) continue;
+    const bool leaveOut = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut);
+    if (leaveOut || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
+      kept |= seen.home - container.wanted.home;
+    } else {
+      drifted.push_back(id);
     }
   }
-  for (const ContainerRecord* container : drifted) {
-    steps.push_back({StepKind::WidenHome, container->id, container->group, container->wanted.home, {}, 0, narrowed});
-    if (container->wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, container->id, container->group, container->wanted.loans, {}, 0, {}});
+  std::vector<Step> steps;
+  std::vector<int> narrowed;
+  for (const InstanceId id : drifted) {
+    const CpuSet& home = observed.at(id).home;
+    const CpuSet stays = home & containers_.at(id).wanted.home;
+    if (stays.empty() || stays == home) continue;
+    narrowed.push_back(static_cast<int>(steps.size()));
+    steps.push_back({StepKind::NarrowHome, id, containers_.at(id).group, stays, {}, 0, {}});
+  }
+  for (const InstanceId id : drifted) {
+    ContainerRecord& container = containers_.at(id);
+    const CpuSet target = container.wanted.home - kept;
+    if (target.empty()) continue;
+    container.repairTried = true;
+    ++groups_[container.group].counters.driftRepairs;
+    steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});
+    if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {}});
   }
   if (steps.empty()) return false;
   apply(steps);

@@ -135,6 +135,7 @@ class Drc::Impl {
   void publishLosses();
   void announce();
   void countError(InstanceId container);
+  [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
   void reviewLateBatches();
   // drc_load.cc

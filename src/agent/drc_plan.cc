@@ -47,8 +47,12 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   state.awakeLoanLanes = container.wanted.awakeLoanLanes;
   if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
   const auto seen = observed.find(container.id);
-  if (seen == observed.end()) return state;  // loading, or beyond control: it keeps its place in the plan
-  if (!seen->second.home.empty()) {
+  const bool placed = seen != observed.end() && !seen->second.home.empty();
+  for (const auto& [id, other] : observed) {  // its place in the plan is a claim: what another holds against the plan, it does not have
+    if (!placed && id != container.id) state.home -= other.home - containers_.at(id).wanted.home;
+  }
+  if (seen == observed.end()) return state;  // loading, or beyond control
+  if (placed) {
     state.home = seen->second.home;
     state.memoryNodes = seen->second.memoryNodes;
     if (state.awakeLoanLanes > 0) state.loans = seen->second.loans;
@@ -162,23 +166,37 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
-// A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out).
+// A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that went offline). CPUs
+// that somebody still holds without wanting them are waited for, or done without where nobody is about to free them (a Pending group's).
 void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const {
+  const auto homeStepsOf = [&](InstanceId id) {
+    std::vector<int> indices;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const allocation::StepKind kind = steps[i].kind;
+      const bool home = kind == allocation::StepKind::NarrowHome || kind == allocation::StepKind::WidenHome || kind == allocation::StepKind::SwapHome;
+      if (home && steps[i].container == id) indices.push_back(static_cast<int>(i));
+    }
+    return indices;
+  };
+  std::vector<allocation::Step> placings;
   for (const auto& [id, seen] : observed) {
     const ContainerRecord& container = containers_.at(id);
-    if (!seen.home.empty() || container.wanted.home.empty()) continue;
-    const auto moves = [&, instance = id](const allocation::Step& step) {
-      const bool home = step.kind == allocation::StepKind::NarrowHome || step.kind == allocation::StepKind::WidenHome || step.kind == allocation::StepKind::SwapHome;
-      return home && step.container == instance;
-    };
-    if (std::any_of(steps.begin(), steps.end(), moves)) continue;
+    if (!seen.home.empty() || container.wanted.home.empty() || !homeStepsOf(id).empty()) continue;
     allocation::Step step;
     step.kind = allocation::StepKind::WidenHome;
     step.container = id;
     step.group = container.group;
     step.cpus = container.wanted.home;
-    steps.push_back(std::move(step));
+    for (const auto& [otherId, other] : observed) {
+      const CpuSet leaving = other.home - containers_.at(otherId).wanted.home;
+      if (otherId == id || !leaving.intersects(step.cpus)) continue;
+      const std::vector<int> frees = homeStepsOf(otherId);
+      step.waitsFor.insert(step.waitsFor.end(), frees.begin(), frees.end());
+      if (frees.empty()) step.cpus -= leaving;
+    }
+    if (!step.cpus.empty()) placings.push_back(std::move(step));
   }
+  steps.insert(steps.end(), placings.begin(), placings.end());
 }
 
 // CPUs of a container whose write has not returned cannot be had now: their takers do without them, until it returns and is planned again.

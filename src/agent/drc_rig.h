@@ -165,25 +165,26 @@ struct DrcRig {
     demand[GroupId(group)] = {MilliRps(queued * 1000), run, queued, queued > 0};
     if (queued > 0) drc->demandChanged(GroupId(group));
   }
-  // H1, H3, H4 by what the kernel holds, after every write: one owner per CPU unless both are pool members; only CPUs of the machine; no empty set once placed.
+  // H1 by what the kernel holds, after every write: one owner per CPU, unless both came to it as members of the pool.
   void checkHomes() {
-    std::map<int, GroupId> owner;
     std::set<GroupId> pool;
     for (const GroupView& view : drc->groups()) {
       if (view.inPool) pool.insert(view.spec.id);
     }
+    std::map<int, InstanceId> owner;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);
-      if (!seen.ok() || seen->vanished) continue;
-      for (const int cpu : seen->home) {
-        const auto [found, fresh] = owner.try_emplace(cpu, group);
-        const bool pooled = pool.count(group) > 0 && pool.count(found->second) > 0;
-        if (!fresh && found->second != group && !pooled && !mayOverlap) {
-          breaches.push_back("cpu " + std::to_string(cpu) + ": groups " + std::to_string(group.value) + " and " + std::to_string(found->second.value));
-        }
+      const CpuSet held = seen.ok() && !seen->vanished ? seen->home : CpuSet{};
+      CpuSet& pooled = pooledHome[instance];
+      pooled = pool.count(group) > 0 ? held : pooled & held;
+      for (const int cpu : held) {
+        const auto [found, fresh] = owner.try_emplace(cpu, instance);
+        if (fresh || mayOverlap || groupOf[found->second] == group || (pooled.contains(cpu) && pooledHome[found->second].contains(cpu))) continue;
+        breaches.push_back("cpu " + std::to_string(cpu) + ": instances " + std::to_string(instance.value) + " and " + std::to_string(found->second.value));
       }
     }
   }
+  std::map<InstanceId, CpuSet> pooledHome;  // CPUs still held from when the group was in the pool
   bool mayOverlap{false};
 };
 

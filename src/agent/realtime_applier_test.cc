@@ -1,0 +1,207 @@
+#include "agent/realtime_applier.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "agent/drc_rig.h"
+#include "base/unique_fd.h"
+#include "linux/affinity_controller.h"
+#include "linux/cgroup_v1_controller.h"
+#include "linux/execute_write.h"
+#include "linux/files.h"
+#include "linux/live_machine.h"
+
+namespace coterie::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::shared_ptr<ApplyBatch> batchOf(std::vector<ApplyStep> steps) { return std::make_shared<ApplyBatch>(std::move(steps)); }
+
+ApplyStep callStep(int (*call)(void*, const PreparedWrite&), void* context, std::vector<int> waits = {}) {
+  ApplyStep step;
+  step.change.writes.push_back({PreparedWrite::Kind::Call, -1, "", call, context});
+  step.waitsFor = std::move(waits);
+  return step;
+}
+
+int countCall(void* context, const PreparedWrite&) {
+  static_cast<std::atomic<int>*>(context)->fetch_add(1);
+  return 0;
+}
+
+// Blocks until the test writes to the descriptor.
+int blockCall(void* context, const PreparedWrite&) {
+  std::uint64_t value = 0;
+  return ::read(*static_cast<int*>(context), &value, sizeof value) == sizeof value ? 0 : 5;
+}
+
+class RealtimeApplierTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = RealtimeApplier::create(loop_, {linux::executeWrite, true, 3});
+    ASSERT_TRUE(made);
+    applier_ = std::move(*made);
+    applier_->setProgress([this] { ++progress_; });
+  }
+  // Real threads: waits for their word, up to 5 s.
+  template <typename Condition>
+  [[nodiscard]] bool eventually(Condition condition) {
+    for (int i = 0; i < 500 && !condition(); ++i) loop_.pollDescriptors(Millis{10});
+    return condition();
+  }
+  testing::ManualLoop loop_;
+  std::unique_ptr<RealtimeApplier> applier_;
+  int progress_{0};
+};
+
+TEST_F(RealtimeApplierTest, RunsBatchesAndSaysSo) {
+  std::atomic<int> calls{0};
+  std::vector<ApplyStep> steps;
+  for (int i = 0; i < 100; ++i) steps.push_back(callStep(countCall, &calls, i > 0 ? std::vector<int>{i - 1} : std::vector<int>{}));
+  const auto batch = batchOf(std::move(steps));
+  applier_->submit(batch);
+  EXPECT_TRUE(eventually([&] { return batch->allFinal(); }));
+  EXPECT_EQ(calls.load(), 100);
+  EXPECT_TRUE(eventually([&] { return batch.use_count() == 1; })) << "let go of, on the loop";
+  EXPECT_GE(progress_, 1);
+}
+
+TEST_F(RealtimeApplierTest, ItsPolicyIsReadBackAndSaid) {
+  const auto policy = applier_->policy();
+  EXPECT_FALSE(applier_->policyText().empty());
+  if (policy != RealtimeApplier::Policy::Fifo) GTEST_SKIP() << "no real-time scheduling here: " << applier_->policyText();
+  bool found = false;
+  for (const int tid : linux::threadsOf(::getpid())) {
+    const int seen = ::sched_getscheduler(tid);
+    found = found || seen == (SCHED_FIFO | SCHED_RESET_ON_FORK);
+  }
+  EXPECT_TRUE(found) << "with reset on fork: what it starts would be ordinary";
+}
+
+TEST_F(RealtimeApplierTest, AHelperGoesOnPastAStuckWrite) {
+  UniqueFd gate(::eventfd(0, EFD_CLOEXEC));
+  int raw = gate.get();
+  std::atomic<int> calls{0};
+  std::vector<ApplyStep> steps;
+  steps.push_back(callStep(blockCall, &raw));
+  steps.push_back(callStep(countCall, &calls, {0}));
+  steps.push_back(callStep(countCall, &calls));
+  const auto batch = batchOf(std::move(steps));
+  applier_->submit(batch);
+  ASSERT_TRUE(eventually([&] { return batch->state(0) == ApplyState::Running; }));
+  EXPECT_EQ(batch->state(2), ApplyState::Waiting);
+  applier_->helpOut(batch);
+  EXPECT_TRUE(eventually([&] { return batch->state(2) == ApplyState::Done; }));
+  EXPECT_EQ(batch->state(1), ApplyState::Waiting);
+  const std::uint64_t one = 1;
+  ASSERT_EQ(::write(raw, &one, sizeof one), 8);
+  EXPECT_TRUE(eventually([&] { return batch->allFinal(); }));
+  EXPECT_EQ(batch->state(1), ApplyState::Done);
+  EXPECT_EQ(calls.load(), 2);
+}
+
+TEST_F(RealtimeApplierTest, ItsEndLeavesAStuckThreadBehind) {
+  static int raw = -1;  // outlives the thread that is left behind
+  raw = ::eventfd(0, EFD_CLOEXEC);
+  std::vector<ApplyStep> steps;
+  steps.push_back(callStep(blockCall, &raw));
+  const auto batch = batchOf(std::move(steps));
+  applier_->submit(batch);
+  ASSERT_TRUE(eventually([&] { return batch->state(0) == ApplyState::Running; }));
+  applier_.reset();  // returns
+  const std::uint64_t one = 1;
+  ASSERT_EQ(::write(raw, &one, sizeof one), 8);
+  for (int i = 0; i < 1000 && batch->state(0) == ApplyState::Running; ++i) ::usleep(1000);
+  EXPECT_EQ(batch->state(0), ApplyState::Done);
+}
+
+// The whole agent on this machine's kernel: real processes, real applier, the loop stepped by hand.
+class WholeAgent : public RealtimeApplierTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  struct Child {
+    int pid{0};
+    int tid{0};
+  };
+  void SetUp() override {
+    RealtimeApplierTest::SetUp();
+    machine_ = std::make_unique<linux::LiveMachine>();
+    if (machine_->poll()->allowed.count() < 2) GTEST_SKIP() << "needs two CPUs";
+    if (std::string(GetParam()) == "affinity") {
+      controller_ = std::make_unique<linux::AffinityController>(machine_->poll()->allowed);
+    } else {
+      auto made = linux::CgroupV1Controller::create();
+      if (!made) GTEST_SKIP() << made.error().message;
+      controller_ = std::move(*made);
+    }
+    DrcConfig config;
+    config.reserved = CpuSet{};
+    drc_ = std::make_unique<Drc>(Drc::Ports{loop_, *controller_, *machine_, *applier_, journal_, lanes_, {}}, config);
+    ASSERT_TRUE(drc_->start().ok());
+  }
+  void TearDown() override {
+    if (drc_) drc_->shutDown();
+    for (const int pid : children_) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  int spawn() {
+    const int pid = ::fork();
+    if (pid == 0) {
+      for (;;) ::pause();
+    }
+    children_.push_back(pid);
+    return pid;
+  }
+  int ready(int id) {
+    GroupSpec spec;
+    spec.id = GroupId(id);
+    spec.tenant = TenantId(id);
+    spec.service = {"ns", std::to_string(id)};
+    drc_->setGroup(spec);
+    InstanceReady said;
+    said.pid = spawn();
+    said.ownLaneThreads = {said.pid};
+    drc_->instanceReady(GroupId(id), InstanceId(id), said);
+    return said.pid;
+  }
+  std::unique_ptr<linux::LiveMachine> machine_;
+  std::unique_ptr<CpuController> controller_;
+  MemoryHomeJournal journal_;
+  LaneLog lanes_;
+  std::unique_ptr<Drc> drc_;
+  std::vector<int> children_;
+};
+
+TEST_P(WholeAgent, SplitsThisMachineAndGivesItBack) {
+  const CpuSet all = machine_->poll()->allowed;
+  const int first = ready(1);
+  ASSERT_TRUE(eventually([&] { return drc_->settled(); }));
+  EXPECT_EQ(linux::affinityOf(first), all);
+  const int second = ready(2);
+  ASSERT_TRUE(eventually([&] { return drc_->settled(); }));
+  const CpuSet one = linux::affinityOf(first).value_or(CpuSet{});
+  const CpuSet two = linux::affinityOf(second).value_or(CpuSet{});
+  EXPECT_FALSE(one.intersects(two)) << one.toString() << " " << two.toString();
+  EXPECT_EQ(one | two, all);
+  EXPECT_EQ(lanes_.lanes.at(InstanceId(1)).ownLanes, 1);
+  ::kill(second, SIGKILL);
+  ::waitpid(second, nullptr, 0);
+  std::erase(children_, second);
+  drc_->instanceEnded(InstanceId(2));
+  ASSERT_TRUE(eventually([&] { return drc_->settled(); }));
+  EXPECT_EQ(linux::affinityOf(first), all);
+  drc_->shutDown();
+  EXPECT_EQ(linux::affinityOf(first), all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, WholeAgent, ::testing::Values("affinity", "cgroup_v1"), [](const auto& tested) { return std::string(tested.param); });
+
+}  // namespace
+}  // namespace coterie::agent
