@@ -1,5 +1,7 @@
 #include "channel/local_backend.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -333,7 +335,8 @@ void LocalBackend::close(Lane& lane, Ending ending) {
 
 void LocalBackend::onProcessEnd(Instance& instance) {
   const std::shared_ptr<Instance> keep = instances_.find(instance.id) == instances_.end() ? nullptr : instances_.at(instance.id);
-  if (keep == nullptr) return;
+  pollfd process{instance.process.get(), POLLIN, 0};
+  if (keep == nullptr || ::poll(&process, 1, 0) <= 0) return;  // a loop may call back without cause
   const std::shared_ptr<bool> alive = alive_;
   for (Lane& lane : instance.lanes) {
     if (!*alive) return;

@@ -1,6 +1,7 @@
 #include "process/child.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -86,9 +87,14 @@ Result<Child> spawn(const std::string& path, const std::vector<std::string>& arg
   return child;
 }
 
-ExitStatus reap(const UniqueFd& process) {
+bool hasEnded(const UniqueFd& process) {
+  pollfd watched{process.get(), POLLIN, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+ExitStatus reap(int pid) {
   siginfo_t info{};
-  while (::waitid(P_PIDFD, static_cast<id_t>(process.get()), &info, WEXITED) != 0 && errno == EINTR) continue;
+  while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED) != 0 && errno == EINTR) continue;
   return {info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED, info.si_status};
 }
 

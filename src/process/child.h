@@ -22,12 +22,16 @@ struct Child {
 // `arguments` includes argv[0]. Unavailable/SpawnFailed.
 [[nodiscard]] Result<Child> spawn(const std::string& path, const std::vector<std::string>& arguments);
 
-// How a child ended, once its pidfd is readable.
+// Has it ended? Asked of the pidfd, because an event loop may call back without cause.
+[[nodiscard]] bool hasEnded(const UniqueFd& process);
+
+// How a child ended.
 struct ExitStatus {
   bool signalled{false};
   int code{0};  // signal or exit code
 };
-[[nodiscard]] ExitStatus reap(const UniqueFd& process);
+// Waits by id, not by pidfd: an event loop may have made that non-blocking.
+[[nodiscard]] ExitStatus reap(int pid);
 [[nodiscard]] std::string describe(const ExitStatus& status);  // "signal 11 (Segmentation fault)", "exit code 3"
 void kill(const UniqueFd& process);                            // SIGKILL
 

@@ -62,7 +62,7 @@ ProcessRuntime::ProcessRuntime(EventLoop& loop, ProcessOptions options) : loop_(
 
 ProcessRuntime::~ProcessRuntime() {
   for (auto& [id, instance] : instances_) kill(instance->child.process);
-  for (auto& [id, instance] : instances_) (void)reap(instance->child.process);
+  for (auto& [id, instance] : instances_) (void)reap(instance->child.pid);
 }
 
 Status ProcessRuntime::setRequestArena(const ServiceName& service, int fd, std::uint64_t size) {
@@ -114,7 +114,7 @@ Status ProcessRuntime::launchChild(Instance& instance, int requestArena, std::ui
   instance.child = std::move(child).value();
   if (Status s = sendSetup(instance, requestArena, requestBytes, workerEnds); !s.ok()) {
     kill(instance.child.process);
-    (void)reap(instance.child.process);
+    (void)reap(instance.child.pid);
     return s;
   }
   return {};
@@ -286,6 +286,7 @@ void ProcessRuntime::onErrors(Instance& instance) {
     loop_.post([keep = instances_.at(instance.spec.id)] { keep->errorWatch.reset(); });
     return;
   }
+  if (options_.onErrorText) options_.onErrorText(instance.spec.id, std::string_view(text.data(), static_cast<std::size_t>(length)));
   // Kept for the report of its end; a flood costs the worker's own time only.
   instance.errorTail.append(text.data(), static_cast<std::size_t>(length));
   if (instance.errorTail.size() > kErrorTail) instance.errorTail.erase(0, instance.errorTail.size() - kErrorTail);
@@ -329,7 +330,7 @@ InstanceEnd ProcessRuntime::endOf(const Instance& instance, const ExitStatus& st
 
 void ProcessRuntime::onExit(Instance& instance) {
   const InstanceId id = instance.spec.id;
-  if (!instances_.contains(id)) return;
+  if (!instances_.contains(id) || !hasEnded(instance.child.process)) return;
   const std::shared_ptr<Instance> keep = instances_.at(id);
   onErrors(instance);
   for (int i = 0; i < 128 && !instance.verdict; ++i) {  // what it said before it went
@@ -337,7 +338,7 @@ void ProcessRuntime::onExit(Instance& instance) {
     if (received.outcome != channel::ReceiveOutcome::Message) break;
     if (!received.truncated) onMessage(instance, std::span<const std::byte>(buffer_).first(received.size));
   }
-  const ExitStatus status = reap(instance.child.process);
+  const ExitStatus status = reap(instance.child.pid);
   const InstanceEnd end = endOf(instance, status);
   instances_.erase(id);
   instance.startTimer.reset();

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -35,6 +37,7 @@ struct ProcessOptions {
   Seconds startTimeout{120};                                   // from start() to Ready
   Millis memoryPoll{250};                                      // where there is no memory cgroup
   bool sandbox{true};                                          // off only under sanitizers and debuggers
+  std::function<void(InstanceId, std::string_view)> onErrorText;  // what a worker writes to standard error, as it comes; may be empty
 };
 
 class ProcessRuntime final : public ContainerRuntime {

@@ -1,6 +1,8 @@
 #include "rig.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -42,6 +44,19 @@ process::ProcessOptions workerOptions() {
   options.largestAnswer = Bytes(4 << 20);
   options.sandbox = !COTERIE_SANITIZED;  // sanitizers need more of the kernel than a worker does
   return options;
+}
+
+void freeze(int pid) {
+  ::kill(pid, SIGSTOP);
+  for (bool moving = true; moving;) {
+    moving = false;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+      std::ifstream stat(task.path() / "stat");
+      std::string text((std::istreambuf_iterator<char>(stat)), std::istreambuf_iterator<char>());
+      moving = moving || text.find(") T ") == std::string::npos;
+    }
+    ::sched_yield();
+  }
 }
 
 Rig::Rig(process::ProcessOptions options, channel::BackendOptions wanted) : backendOptions(wanted) {

@@ -84,6 +84,9 @@ class Rig final : public ContainerRuntime::Listener, public ModelBackend::Listen
   bool keepAnswers{false};
 };
 
+// Stops a process and waits until each of its threads stands still.
+void freeze(int pid);
+
 template <typename T>
 std::vector<std::byte> bytesOf(const std::vector<T>& values) {
   const auto view = std::as_bytes(std::span(values));
