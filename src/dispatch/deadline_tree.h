@@ -1,10 +1,10 @@
-// The queued requests of one tenant for one service, by (deadline, arrival), with what admission asks: how much work is due before a given deadline, and how
-// much delay the later ones can bear.
+// The queued requests of one tenant for one service, by (deadline, arrival), with what admission asks: how much work is due before a given deadline,
+// and how much delay the later ones can bear.
 //
-// A treap (Seidel & Aragon 1996) whose nodes live in one pool for all queues; priorities are a hash of the arrival number, so the shape is repeatable. Each node
-// keeps of its subtree the sum of loads and the least slack:  min over x of (latestStart_x - sum of the loads before x in the subtree).
-// insert, erase, first, last, look: O(log n) expected. rescale: O(n). Loads and sums in ns: a load is at most kMaxLoad, so 2^17 queued cannot overflow.
-// Pure. Thread-compatible.
+// A treap (Seidel & Aragon 1996) whose nodes live in one pool for all queues; priorities are a hash of the arrival number, so the shape is
+// repeatable. Each node keeps of its subtree the sum of loads and the least slack:  min over x of (latestStart_x - sum of the loads before x in the
+// subtree). insert, erase, first, last, look: O(log n) expected. rescale: O(n). Loads and sums in ns: a load is at most kMaxLoad, so 2^17 queued
+// cannot overflow. Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class DeadlineTree {
     Instant latestStart{};     // it must start by then to end in time
   };
   struct Around {
-    Nanos loadBefore{};                          // of items with a deadline at or before the one asked for
-    Instant leastLatestStart = Instant::max();   // over later items: latestStart minus the loads before it. Instant::max(): there is none
+    Nanos loadBefore{};                         // of items with a deadline at or before the one asked for
+    Instant leastLatestStart = Instant::max();  // over later items: latestStart minus the loads before it. Instant::max(): there is none
   };
 
   void insert(Root& root, Index id, const Item& item);

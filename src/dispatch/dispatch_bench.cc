@@ -1,5 +1,5 @@
-// CPU time of one request's way through a station (enqueue + select + complete), at two numbers of tenants and two depths of queue. low and high: least and most of
-// the repetitions. usage: dispatch [--quick] [--json PATH]
+// CPU time of one request's way through a station (enqueue + select + complete), at two numbers of tenants and two depths of queue. low and high:
+// least and most of the repetitions. usage: dispatch [--quick] [--json PATH]
 #include <time.h>
 
 #include <cstdio>
@@ -31,7 +31,8 @@ double measure(int tenants, int perTenant, int steps) {
   Instant now{Seconds(1)};
   Rng rng(1);
   const auto put = [&](TenantId tenant) {
-    const Request request{tenant, service, 1, now + Seconds(3600) + Nanos(rng.between(0, 1'000'000'000)), 1, Bytes(1000), static_cast<std::uint64_t>(tenant.value)};
+    const Request request{
+        tenant, service, 1, now + Seconds(3600) + Nanos(rng.between(0, 1'000'000'000)), 1, Bytes(1000), static_cast<std::uint64_t>(tenant.value)};
     if (!station.enqueue(request, now).accepted()) std::abort();
   };
   for (int k = 0; k < perTenant; ++k) {
@@ -68,7 +69,12 @@ int main(int argc, char** argv) {
   for (const auto& [tenants, perTenant] : {std::pair{10, 8}, std::pair{10, 800}, std::pair{1000, 8}, std::pair{1000, 80}}) {
     std::vector<double> nanos;
     for (int i = 0; i < repetitions; ++i) nanos.push_back(measure(tenants, perTenant, steps));
-    report.add({"request_cpu", "ns", testing::quantile(nanos, .5), {{"tenants", tenants}, {"queued", tenants * perTenant}}, testing::quantile(nanos, 0), testing::quantile(nanos, 1)});
+    report.add({"request_cpu",
+                "ns",
+                testing::quantile(nanos, .5),
+                {{"tenants", tenants}, {"queued", tenants * perTenant}},
+                testing::quantile(nanos, 0),
+                testing::quantile(nanos, 1)});
   }
   std::fputs(report.table().c_str(), stdout);
   const Status written = report.write(testing::benchOption(argc, argv, "json", "build/bench/dispatch.json"));

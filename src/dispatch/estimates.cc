@@ -13,7 +13,8 @@ Estimate Estimates::get(std::uint32_t version, std::uint64_t elements) const {
     const int wanted = bucketOf(elements);
     for (int distance = 0; distance < 64; ++distance) {
       for (const int at : {wanted - distance, wanted + distance}) {
-        if (at >= 0 && at < 64 && found->buckets[static_cast<std::size_t>(at)].count > 0) return found->buckets[static_cast<std::size_t>(at)].estimate;
+        if (at >= 0 && at < 64 && found->buckets[static_cast<std::size_t>(at)].count > 0)
+          return found->buckets[static_cast<std::size_t>(at)].estimate;
       }
     }
   }
@@ -60,7 +61,8 @@ void Margin::roll(Instant now) {
   } else {
     permille_ = std::max(1000, permille_ - permille_ / 100);
   }
-  for (std::int64_t quiet = std::min<std::int64_t>(second - second_ - 1, 120); quiet > 0; --quiet) permille_ = std::max(1000, permille_ - permille_ / 100);
+  for (std::int64_t quiet = std::min<std::int64_t>(second - second_ - 1, 120); quiet > 0; --quiet)
+    permille_ = std::max(1000, permille_ - permille_ / 100);
   second_ = second;
   ended_ = late_ = 0;
 }

@@ -1,7 +1,8 @@
 // What a request will cost, from what others of its kind cost: per (service, version, power of two of the input elements; at most 64 buckets).
 //
 //   t50, t90   run time, for deadlines: nearest rank over the bucket's last 32 runs.
-//   cost e     slot-time, for tags: average with weight 1/8 for the newest, kept within [0.1, 10] x t50, so that one odd run cannot starve or enrich a tenant.
+//   cost e     slot-time, for tags: average with weight 1/8 for the newest, kept within [0.1, 10] x t50, so that one odd run cannot starve or enrich
+//   a tenant.
 // A bucket without a run answers as the nearest bucket that has some (the smaller one of two), then as the service's initial estimate.
 // Versions: the 4 most recently used. get O(buckets) at worst, O(1) once measured; record O(32). Memory 17 KiB per version. Pure. Thread-compatible.
 #pragma once
@@ -51,8 +52,8 @@ class Estimates {
   std::vector<Version> versions_;
 };
 
-// How much longer than t90 admission must assume: grows by 5 % in each second in which fewer than 99 % of the accepted requests ended in time, shrinks by 1 % in
-// the others; 1 to 3. Integers (permille). Pure. Thread-compatible.
+// How much longer than t90 admission must assume: grows by 5 % in each second in which fewer than 99 % of the accepted requests ended in time,
+// shrinks by 1 % in the others; 1 to 3. Integers (permille). Pure. Thread-compatible.
 class Margin {
  public:
   void record(bool inTime, Instant now);

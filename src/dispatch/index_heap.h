@@ -1,7 +1,7 @@
 // A binary min-heap of small indices whose keys live with the caller: push, erase and rekey any index in O(log n), look at the least in O(1).
 //
-// The caller passes the order `less(a, b)` (indices) to every call and calls update(i) after i's key changed. Memory: two arrays, kept at the largest size seen.
-// Pure. Thread-compatible.
+// The caller passes the order `less(a, b)` (indices) to every call and calls update(i) after i's key changed. Memory: two arrays, kept at the largest
+// size seen. Pure. Thread-compatible.
 #pragma once
 
 #include <cassert>

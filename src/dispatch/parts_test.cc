@@ -52,7 +52,8 @@ RC_GTEST_PROP(DeadlineTreeProperty, AnswersAsASortedListDoes, ()) {
   std::map<std::pair<std::int64_t, std::uint64_t>, std::pair<DeadlineTree::Index, DeadlineTree::Item>> list;
   std::map<DeadlineTree::Index, std::pair<std::int64_t, std::uint64_t>> where;
   std::uint64_t arrival = 0;
-  const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int>>>(rc::gen::tuple(rc::gen::inRange(0, 30), rc::gen::inRange(0, 40), rc::gen::inRange(0, 100)));
+  const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int>>>(
+      rc::gen::tuple(rc::gen::inRange(0, 30), rc::gen::inRange(0, 40), rc::gen::inRange(0, 100)));
   for (const auto& [which, deadline, load] : steps) {
     const auto id = static_cast<DeadlineTree::Index>(which);
     if (where.count(id) != 0) {
@@ -123,7 +124,7 @@ TEST(Estimates, OneOddRunNeitherStarvesNorEnriches) {
   estimates.record(1, 1, Seconds(1000), Seconds(1000));
   EXPECT_EQ(estimates.get(1, 1).cost, Nanos(Millis(100)));  // 10 x t50
   for (int i = 0; i < 100; ++i) estimates.record(1, 1, Millis(10), Nanos(0));
-  EXPECT_EQ(estimates.get(1, 1).cost, Nanos(Millis(1)));    // 0.1 x t50
+  EXPECT_EQ(estimates.get(1, 1).cost, Nanos(Millis(1)));  // 0.1 x t50
 }
 
 TEST(Estimates, MemoryIsBoundedTheLeastUsedVersionGoes) {
@@ -167,13 +168,18 @@ TEST(ArrivalRate, ConvergesWithATimeConstantOfOneSecond) {
 
 // Truth table of status codes (llm-d-router#2097: time-to-live, cancellation, internal error and capacity answered alike).
 TEST(Refusal, OneCauseOneCode) {
-  const std::map<RefusalReason, Code> table{
-      {RefusalReason::TenantBacklog, Code::ResourceExhausted},   {RefusalReason::TenantQueueFull, Code::ResourceExhausted},
-      {RefusalReason::TenantBytesFull, Code::ResourceExhausted}, {RefusalReason::ServiceQueueFull, Code::ResourceExhausted},
-      {RefusalReason::StationFull, Code::ResourceExhausted},     {RefusalReason::DisplacedByShare, Code::ResourceExhausted},
-      {RefusalReason::NoInstance, Code::Unavailable},            {RefusalReason::NoSlotInTime, Code::Unavailable},
-      {RefusalReason::ServiceRemoved, Code::Unavailable},        {RefusalReason::DeadlinePassed, Code::DeadlineExceeded},
-      {RefusalReason::DeadlineTooShort, Code::DeadlineExceeded}, {RefusalReason::ExpiredInQueue, Code::DeadlineExceeded}};
+  const std::map<RefusalReason, Code> table{{RefusalReason::TenantBacklog, Code::ResourceExhausted},
+                                            {RefusalReason::TenantQueueFull, Code::ResourceExhausted},
+                                            {RefusalReason::TenantBytesFull, Code::ResourceExhausted},
+                                            {RefusalReason::ServiceQueueFull, Code::ResourceExhausted},
+                                            {RefusalReason::StationFull, Code::ResourceExhausted},
+                                            {RefusalReason::DisplacedByShare, Code::ResourceExhausted},
+                                            {RefusalReason::NoInstance, Code::Unavailable},
+                                            {RefusalReason::NoSlotInTime, Code::Unavailable},
+                                            {RefusalReason::ServiceRemoved, Code::Unavailable},
+                                            {RefusalReason::DeadlinePassed, Code::DeadlineExceeded},
+                                            {RefusalReason::DeadlineTooShort, Code::DeadlineExceeded},
+                                            {RefusalReason::ExpiredInQueue, Code::DeadlineExceeded}};
   std::set<std::string_view> names;
   for (const auto& [reason, code] : table) {
     EXPECT_EQ(refusalCode(reason), code) << refusalReasonName(reason);

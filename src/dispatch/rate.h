@@ -27,7 +27,7 @@ class ArrivalRate {
 
  private:
   static constexpr std::int64_t kTick = 1'000'000'000 / 64;
-  static constexpr std::int64_t kForgotten = 40 * 64;  // after 40 s nothing is left
+  static constexpr std::int64_t kForgotten = std::int64_t{40} * 64;  // after 40 s nothing is left
   static constexpr std::int64_t kOne = std::int64_t{1} << 40;
 
   void decayTo(Instant now) {

@@ -25,9 +25,9 @@ using SlotId = StrongId<struct SlotIdTag>;        // given by Station::addSlot; 
 enum class SlotClass : std::uint8_t { Own, Loan };
 
 struct Request {
-  TenantId tenant;                 // who is charged: the caller
+  TenantId tenant;  // who is charged: the caller
   ServiceId service;
-  std::uint32_t version{0};        // of the service's model; estimates are kept per version
+  std::uint32_t version{0};  // of the service's model; estimates are kept per version
   Instant deadline{};
   std::uint64_t inputElements{0};  // of all inputs; estimates are kept per power of two
   Bytes bytes;                     // memory that it holds while it waits
@@ -54,15 +54,15 @@ enum class RefusalReason : std::uint8_t {
   ServiceRemoved,    // was queued when its service went
   DeadlinePassed,
   DeadlineTooShort,
-  ExpiredInQueue,    // was queued; it could no longer end in time
+  ExpiredInQueue,  // was queued; it could no longer end in time
 };
 [[nodiscard]] std::string_view refusalReasonName(RefusalReason reason);
 [[nodiscard]] Code refusalCode(RefusalReason reason);
 
 struct Refusal {
   RefusalReason reason{RefusalReason::NoInstance};
-  Nanos retryAfter{};      // 0: coming back sooner or later makes no difference (deadlines)
-  std::int64_t limit{0};   // the cap that was met, in its unit (requests, bytes, nanoseconds); 0: none
+  Nanos retryAfter{};     // 0: coming back sooner or later makes no difference (deadlines)
+  std::int64_t limit{0};  // the cap that was met, in its unit (requests, bytes, nanoseconds); 0: none
   [[nodiscard]] Code code() const { return refusalCode(reason); }
 };
 
@@ -104,10 +104,10 @@ enum class Outcome : std::uint8_t {
   NeverStarted,  // the worker went before it took the request: charged nothing, may be enqueued again
 };
 
-struct Usage {          // as measured by the worker; untrusted: clamped to what the station saw
-  Nanos held{};         // wall time that the slot was held
-  Nanos queuedForCpu{}; // of it, waiting in the kernel's run queue: not charged
-  Nanos cpu{};          // thread CPU time, for demand()
+struct Usage {           // as measured by the worker; untrusted: clamped to what the station saw
+  Nanos held{};          // wall time that the slot was held
+  Nanos queuedForCpu{};  // of it, waiting in the kernel's run queue: not charged
+  Nanos cpu{};           // thread CPU time, for demand()
 };
 
 }  // namespace coterie::dispatch

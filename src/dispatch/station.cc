@@ -78,17 +78,18 @@ std::optional<Station::Pick> Station::pick() const {
     if (best == kNone || tenantLess(top, best)) best = top;
   }
   const TenantId tenant(static_cast<std::int32_t>(best));
-  const Leaf* least = nullptr;
+  const auto leafAt = [&](ServiceId id) -> const Leaf& { return leaves_[tenantOf(tenant).leaves[static_cast<std::size_t>(id.value)]]; };
+  const auto before = [&](ServiceId x, ServiceId y) {
+    const Leaf& a = leafAt(x);
+    const Leaf& b = leafAt(y);
+    if (a.start != b.start) return a.start < b.start;
+    return a.inFlight != b.inFlight ? a.inFlight < b.inFlight : x < y;
+  };
+  ServiceId least;
   for (const ServiceId id : ready_) {
-    if (!serviceOf(id).backlog.contains(best)) continue;
-    const Leaf& leaf = leaves_[tenantOf(tenant).leaves[static_cast<std::size_t>(id.value)]];
-    const auto before = [&](const Leaf& a, const Leaf& b) {
-      if (a.start != b.start) return a.start < b.start;
-      return a.inFlight != b.inFlight ? a.inFlight < b.inFlight : a.service < b.service;
-    };
-    if (least == nullptr || before(leaf, *least)) least = &leaf;
+    if (serviceOf(id).backlog.contains(best) && (!least.valid() || before(id, least))) least = id;
   }
-  return Pick{tenant, least->service};
+  return Pick{tenant, least};
 }
 
 void Station::dispatch(const Pick& pick, Instant now, Decisions& out) {
@@ -254,7 +255,9 @@ Demand Station::demand(ServiceId id, Instant now) const {
 
 TenantStats Station::stats(TenantId tenant) const { return hasTenant(tenant) ? tenantOf(tenant).stats : TenantStats{}; }
 
-Estimate Station::estimate(ServiceId service, std::uint32_t version, std::uint64_t elements) const { return serviceOf(service).estimates.get(version, elements); }
+Estimate Station::estimate(ServiceId service, std::uint32_t version, std::uint64_t elements) const {
+  return serviceOf(service).estimates.get(version, elements);
+}
 
 int Station::marginPermille(ServiceId service) const { return serviceOf(service).margin.permille(); }
 

@@ -1,37 +1,47 @@
 // A station: who runs next on slots that compete for the same CPUs or device, and what is refused.
 //
-// Slots are lanes. A slot runs requests of one service; own slots are taken before loan slots. Requests wait in a tree, tenant (weight) -> service (weight) ->
-// deadline, and are charged in slot-time (the caller's tenant pays, whoever owns the service).
+// Slots are lanes. A slot runs requests of one service; own slots are taken before loan slots. Requests wait in a tree, tenant (weight) -> service
+// (weight) -> deadline, and are charged in slot-time (the caller's tenant pays, whoever owns the service).
 //
 // Algorithm: start-time fair queueing (Goyal, Vin, Cheng 1996) with up to K requests in service (SFQ(D): Jin, Chase, Kaur 2004) and settlement.
-//   Tags      every tenant and every (tenant, service) has a start tag S, the station and every tenant a virtual time V that never falls. One unit = ns * 2^20 / w,
+//   Tags      every tenant and every (tenant, service) has a start tag S, the station and every tenant a virtual time V that never falls. One unit =
+//   ns * 2^20 / w,
 //             in 128 bits: at 2^50 units per second and slot no tag can overflow within the life of a machine.
 //   Arrival   at an idle node (nothing queued, nothing running): S = max(S, V of its parent). Idle time is never banked, debt is kept.
-//   Select    for a free slot: among tenants with work for it the least S (ties: fewest running, then who has just come from idle, then least id); V = max(V, S); the same among its services; then
-//             the earliest deadline, then the earliest arrival. What can no longer end in time (now + t50 > d) has been dropped before and pays nothing.
-//   Charge    at dispatch S += e/w on the path (e: estimated cost); every 10 ms that it runs longer than e at once; at completion S += (a - charged)/w (a: actual
+//   Select    for a free slot: among tenants with work for it the least S (ties: fewest running, then who has just come from idle, then least id); V
+//   = max(V, S); the same among its services; then
+//             the earliest deadline, then the earliest arrival. What can no longer end in time (now + t50 > d) has been dropped before and pays
+//             nothing.
+//   Charge    at dispatch S += e/w on the path (e: estimated cost); every 10 ms that it runs longer than e at once; at completion S += (a -
+//   charged)/w (a: actual
 //             cost, may be less than e). Cancelled, failed and crashed work pays for the time it held its slot.
-//   Blocked   a station of several services: a tenant that waited for its own service's slots while others ran comes back with S = max(S, V - e/w): at most one
+//   Blocked   a station of several services: a tenant that waited for its own service's slots while others ran comes back with S = max(S, V - e/w):
+//   at most one
 //             request of catch-up. (One service: nobody is blocked alone.)
-//   Admission a request is accepted iff it will end in time by the estimates behind its own tenant's queue, and makes no accepted one of its tenant late; see
-//             enqueue(). Never the global queue: a flood must not get others refused. A service with nothing queued and a free slot accepts whatever the
-//             estimates say (probe), so bad estimates cannot lock everyone out.
-//   Caps      on queued requests and bytes of a tenant (refused), of a service and of the station (the tenant furthest over its weighted share loses its
+//   Admission a request is accepted iff it will end in time by the estimates behind its own tenant's queue, and makes no accepted one of its tenant
+//   late; see
+//             enqueue(). Never the global queue: a flood must not get others refused. A service with nothing queued and a free slot accepts whatever
+//             the estimates say (probe), so bad estimates cannot lock everyone out.
+//   Caps      on queued requests and bytes of a tenant (refused), of a service and of the station (the tenant furthest over its weighted share loses
+//   its
 //             latest-deadline request; if that is the newcomer, it is refused).
-// Guarantee: for two tenants f, g both backlogged and eligible for the same K slots in [t1, t2], W = slot-time charged in it, L = their largest max(e, a):
+// Guarantee: for two tenants f, g both backlogged and eligible for the same K slots in [t1, t2], W = slot-time charged in it, L = their largest
+// max(e, a):
 //             |W_f/w_f - W_g/w_g| <= (K+1) (L_f/w_f + L_g/w_g).
-//   Sketch    W_f/w_f is the growth of S_f. Let T be the last dispatch of f in the interval: S_f <= S_g just before it. Afterwards S_f grows only by that dispatch
-//             and by overruns of the k_f requests of f in service, each at most L_f in all; S_g falls only by settlement of the k_g requests of g that are in
-//             service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f - S_g <= (k_f+1) L_f/w_f + k_g L_g/w_g.
-//             At t1 the difference the other way is bounded alike: each tag is within its own requests in service of V, from below by select and from above
-//             because V = max(V, S) when the last of them was dispatched. The two ends use disjoint sides of the sum, which gives the bound.
-//             An idle tenant without debt starts its first request at the next release of an eligible slot, behind none but other such tenants and those whose
-//             settlement took them below V. Partial eligibility has no such bound.
-// Complexity: select, charge, settle O(r + s log n + log q): n tenants, q queued, s services of the tenant here, r services with a free slot and work; one service:
-//             O(log n + log q). Admission O(log q) expected; O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its length), when
-//             its share of the slots changed. Memory is pooled and grows to the largest load seen; no allocation once warm.
-// Bands, batches and sequences come with their issues. Time is an argument; instants may not go back. Integers only. Errors: misuse of ids is a broken invariant
-// (asserted); a stale RequestHandle is harmless. Pure: no clock, no I/O. Thread-compatible.
+//   Sketch    W_f/w_f is the growth of S_f. Let T be the last dispatch of f in the interval: S_f <= S_g just before it. Afterwards S_f grows only by
+//   that dispatch
+//             and by overruns of the k_f requests of f in service, each at most L_f in all; S_g falls only by settlement of the k_g requests of g
+//             that are in service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f - S_g <= (k_f+1)
+//             L_f/w_f + k_g L_g/w_g. At t1 the difference the other way is bounded alike: each tag is within its own requests in service of V, from
+//             below by select and from above because V = max(V, S) when the last of them was dispatched. The two ends use disjoint sides of the sum,
+//             which gives the bound. An idle tenant without debt starts its first request at the next release of an eligible slot, behind none but
+//             other such tenants and those whose settlement took them below V. Partial eligibility has no such bound.
+// Complexity: select, charge, settle O(r + s log n + log q): n tenants, q queued, s services of the tenant here, r services with a free slot and
+// work; one service:
+//             O(log n + log q). Admission O(log q) expected; O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its
+//             length), when its share of the slots changed. Memory is pooled and grows to the largest load seen; no allocation once warm.
+// Bands, batches and sequences come with their issues. Time is an argument; instants may not go back. Integers only. Errors: misuse of ids is a
+// broken invariant (asserted); a stale RequestHandle is harmless. Pure: no clock, no I/O. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -49,46 +59,46 @@
 
 namespace coterie::dispatch {
 
-struct Caps {                      // 0: none
-  std::int64_t requests{0};        // queued
-  Bytes bytes{};                   // of queued requests
+struct Caps {                // 0: none
+  std::int64_t requests{0};  // queued
+  Bytes bytes{};             // of queued requests
 };
 
 struct StationOptions {
   Caps caps{10'000, {}};
-  int concurrency{0};              // slots in use at once, for slots of several services on fewer CPUs; 0: all of them
+  int concurrency{0};  // slots in use at once, for slots of several services on fewer CPUs; 0: all of them
 };
 
 struct TenantOptions {
-  std::int64_t weight{100};        // >= 1
-  Caps caps{};                     // in this station
-  Nanos queuedCost{};              // cap on the estimated slot-time that waits; 0: none
+  std::int64_t weight{100};  // >= 1
+  Caps caps{};               // in this station
+  Nanos queuedCost{};        // cap on the estimated slot-time that waits; 0: none
 };
 
 struct ServiceOptions {
-  std::int64_t weight{100};        // >= 1, within each tenant; matters where `concurrency` is less than the slots
+  std::int64_t weight{100};  // >= 1, within each tenant; matters where `concurrency` is less than the slots
   Caps caps{};
-  Nanos initialRun{Millis(10)};    // run time before anything was measured: the probe's result
+  Nanos initialRun{Millis(10)};  // run time before anything was measured: the probe's result
 };
 
-struct Demand {                    // of one service, for the in-node scheduler's formula
-  MilliRps arrivals;               // time constant 1 s; refused requests included
-  Nanos cpuPerRequest{};           // mean thread CPU time of a run
-  Nanos heldPerRequest{};          // mean slot time of a run, run-queue wait excluded
+struct Demand {            // of one service, for the in-node scheduler's formula
+  MilliRps arrivals;       // time constant 1 s; refused requests included
+  Nanos cpuPerRequest{};   // mean thread CPU time of a run
+  Nanos heldPerRequest{};  // mean slot time of a run, run-queue wait excluded
   std::int64_t queued{0};
   std::int64_t inFlight{0};
   std::int64_t queuedBytes{0};
 };
 
-struct TenantStats {               // counters since the tenant was first seen
+struct TenantStats {  // counters since the tenant was first seen
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};
-  std::int64_t arrivals{0};        // refused included
-  std::int64_t refused{0};         // on arrival
-  std::int64_t dropped{0};         // accepted, then expired, displaced or its service went
-  std::int64_t completed{0};       // whatever the outcome
-  Nanos charged{};                 // slot-time, exact: settled, plus estimates of what runs
+  std::int64_t arrivals{0};   // refused included
+  std::int64_t refused{0};    // on arrival
+  std::int64_t dropped{0};    // accepted, then expired, displaced or its service went
+  std::int64_t completed{0};  // whatever the outcome
+  Nanos charged{};            // slot-time, exact: settled, plus estimates of what runs
 };
 
 enum class CancelResult : std::uint8_t {
@@ -110,7 +120,8 @@ class Station {
   [[nodiscard]] bool hasTenant(TenantId tenant) const;
   ServiceId addService(const ServiceOptions& options);
   void setService(ServiceId service, const ServiceOptions& options);
-  // Queued requests are dropped (in the next Decisions); running ones complete as usual; later ones are refused with NoInstance. Remove its slots before.
+  // Queued requests are dropped (in the next Decisions); running ones complete as usual; later ones are refused with NoInstance. Remove its slots
+  // before.
   void removeService(ServiceId service);
 
   // Slots. A new slot is open and free. A closed one finishes what it runs and gets nothing new (parked loan lanes, own lanes beyond the allocation).
@@ -118,14 +129,16 @@ class Station {
   void setSlotOpen(SlotId slot, bool open);
   void removeSlot(SlotId slot);  // what runs there must still be completed(); the id is reused only then
 
-  // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, tenant's caps, probe, in time, slack, shared caps.
+  // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, tenant's caps, probe, in time, slack, shared
+  // caps.
   //   wait(r) = residual run of the service's next slot + (cost of the tenant's queue for this service with deadline <= d) / C
   //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged
-  //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts (estimates.h)
+  //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts
+  //   (estimates.h)
   [[nodiscard]] Admission enqueue(const Request& request, Instant now);
 
-  // Everything that is due: charges overruns, drops what can no longer end in time, fills free slots. Appends to `out`. Call it after each change (enqueue,
-  // completed, slots) and at nextEvent().
+  // Everything that is due: charges overruns, drops what can no longer end in time, fills free slots. Appends to `out`. Call it after each change
+  // (enqueue, completed, slots) and at nextEvent().
   void next(Instant now, Decisions& out);
 
   // The request's slot is free again (the worker confirmed its end). Stale handles are ignored.
@@ -156,11 +169,11 @@ class Station {
     std::uint64_t arrival{0};
     Index leaf{kNone};
     Estimate estimate;
-    Instant latestStart{};   // queued: dropped after it
-    SlotId slot;             // running, and what follows
+    Instant latestStart{};  // queued: dropped after it
+    SlotId slot;            // running, and what follows
     Instant started{};
     Nanos charged{};
-    Instant chargeDue{};     // the next 10 ms of overrun are charged then
+    Instant chargeDue{};  // the next 10 ms of overrun are charged then
     Instant predictedEnd{};
   };
   struct Leaf {  // a tenant's queue for one service
@@ -170,7 +183,7 @@ class Station {
     std::int64_t queued{0};
     std::int64_t queuedBytes{0};
     std::int64_t inFlight{0};
-    std::int64_t share{0};   // in thousandths of a slot, as the tree's loads were computed
+    std::int64_t share{0};  // in thousandths of a slot, as the tree's loads were computed
     DeadlineTree::Root root;
   };
   struct Tenant {
@@ -180,12 +193,12 @@ class Station {
     Tag virtualTime{0};
     TenantStats stats;
     Nanos queuedCost{};
-    bool fresh{false};       // came from idle at S = V and has not been served since
-    bool active{false};      // in the list by last arrival
+    bool fresh{false};   // came from idle at S = V and has not been served since
+    bool active{false};  // in the list by last arrival
     Instant lastSeen{};
     TenantId previous;
     TenantId following;
-    std::vector<Index> leaves;     // by service; kNone: none yet
+    std::vector<Index> leaves;  // by service; kNone: none yet
   };
   struct Service {
     ServiceOptions options;
@@ -196,9 +209,9 @@ class Station {
     int openSlots{0};
     std::vector<SlotId> freeOwn;
     std::vector<SlotId> freeLoan;
-    IndexHeap backlog;       // tenants with queued requests, by tag
-    IndexHeap running;       // requests, by predicted end
-    int readyPlace{-1};      // in ready_: it has work and a free slot
+    IndexHeap backlog;   // tenants with queued requests, by tag
+    IndexHeap running;   // requests, by predicted end
+    int readyPlace{-1};  // in ready_: it has work and a free slot
     Estimates estimates{Nanos(1)};
     Margin margin;
     ArrivalRate arrivals;
@@ -208,7 +221,7 @@ class Station {
   struct Slot {
     bool exists{false};
     bool open{true};
-    bool leaving{false};     // removed while busy
+    bool leaving{false};  // removed while busy
     ServiceId service;
     SlotClass slotClass{SlotClass::Own};
     std::uint64_t cookie{0};
@@ -270,10 +283,10 @@ class Station {
   std::vector<Index> freeNodes_;
   std::vector<SlotId> freeSlotIds_;
   std::vector<ServiceId> ready_;
-  std::vector<Drop> pendingDrops_; // displaced or service gone: told in the next Decisions
+  std::vector<Drop> pendingDrops_;  // displaced or service gone: told in the next Decisions
   DeadlineTree queues_;
-  IndexHeap expiries_;             // queued requests, by latest start
-  IndexHeap overruns_;             // running requests, by the next charge
+  IndexHeap expiries_;  // queued requests, by latest start
+  IndexHeap overruns_;  // running requests, by the next charge
   Tag virtualTime_{0};
   std::uint64_t arrivals_{0};
   std::int64_t queued_{0};

@@ -129,7 +129,7 @@ std::int64_t Station::shareOf(const Tenant& tenant, const Service& service) cons
 // --- Shared caps: the tenant furthest over its weighted share gives way ---
 
 struct Station::Scope {
-  ServiceId service;            // invalid: the whole station
+  ServiceId service;  // invalid: the whole station
   const Caps& caps;
   const std::int64_t& queued;
   const std::int64_t& queuedBytes;
@@ -153,7 +153,8 @@ std::optional<Refusal> Station::makeRoomIn(const Scope& scope, const Request& re
     const std::int64_t limit = tooMany ? scope.caps.requests : scope.caps.bytes.value;
     const TenantId victim = furthestOver(scope, request, !tooMany);
     const Index latest = latestQueued(victim, scope.service);
-    if (latest == kNone || (victim == request.tenant && nodes_[latest].request.deadline <= request.deadline)) return later(scope.reason, kLeastRetry, limit);
+    if (latest == kNone || (victim == request.tenant && nodes_[latest].request.deadline <= request.deadline))
+      return later(scope.reason, kLeastRetry, limit);
     drop(latest, later(RefusalReason::DisplacedByShare, kLeastRetry, limit));
   }
 }

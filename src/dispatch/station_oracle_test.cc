@@ -1,4 +1,5 @@
-// Random histories: the station against a naive oracle that keeps plain lists, looks at everything each time and is written from the design note's words.
+// Random histories: the station against a naive oracle that keeps plain lists, looks at everything each time and is written from the design note's
+// words.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -149,7 +150,9 @@ class Oracle {
     requests_.erase(std::find_if(requests_.begin(), requests_.end(), [&](const OracleRequest& x) { return x.request.cookie == cookie; }));
   }
   [[nodiscard]] Nanos charged(int tenant) const { return tenants_[static_cast<std::size_t>(tenant)].charged; }
-  [[nodiscard]] std::int64_t queued() const { return count([](const OracleRequest&) { return true; }); }
+  [[nodiscard]] std::int64_t queued() const {
+    return count([](const OracleRequest&) { return true; });
+  }
   [[nodiscard]] std::vector<std::uint64_t> cookies(bool running) const {
     std::vector<std::uint64_t> found;
     for (const auto& x : requests_) {
@@ -273,7 +276,9 @@ class Oracle {
       for (const auto& x : requests_) {
         if (x.running || !inScope(x) || x.request.tenant.value != victim) continue;
         // Of several with that deadline, the last to arrive; between services, the one of the least id.
-        if (latest == nullptr || x.request.deadline > latest->request.deadline || (x.request.deadline == latest->request.deadline && x.request.service <= latest->request.service)) latest = &x;
+        if (latest == nullptr || x.request.deadline > latest->request.deadline ||
+            (x.request.deadline == latest->request.deadline && x.request.service <= latest->request.service))
+          latest = &x;
       }
       if (latest == nullptr || (victim == r.tenant.value && latest->request.deadline <= r.deadline)) return reason;
       drops.push_back(latest->request.cookie);
@@ -284,10 +289,13 @@ class Oracle {
   OracleRequest* choose() {
     OracleRequest* best = nullptr;
     const auto inFlight = [&](const Request& r, bool here) {
-      return std::count_if(requests_.begin(), requests_.end(), [&](const OracleRequest& x) { return x.running && x.request.tenant == r.tenant && (!here || x.request.service == r.service); });
+      return std::count_if(requests_.begin(), requests_.end(), [&](const OracleRequest& x) {
+        return x.running && x.request.tenant == r.tenant && (!here || x.request.service == r.service);
+      });
     };
     const auto key = [&](const OracleRequest& x) {
-      return std::make_tuple(tenantOf(x.request).start, inFlight(x.request, false), !tenantOf(x.request).fresh, x.request.tenant, leafStart(x.request), inFlight(x.request, true), x.request.service, x.request.deadline);
+      return std::make_tuple(tenantOf(x.request).start, inFlight(x.request, false), !tenantOf(x.request).fresh, x.request.tenant,
+                             leafStart(x.request), inFlight(x.request, true), x.request.service, x.request.deadline);
     };
     for (auto& x : requests_) {
       if (x.running || !freeSlot(x.request.service.value)) continue;
@@ -349,9 +357,13 @@ void play(const Setup& setup, std::uint64_t seed, int steps) {
     const auto queued = oracle.cookies(false);
     const std::int64_t what = rng.between(0, 99);
     if (what < 55) {
-      const Request request{TenantId(static_cast<int>(rng.between(0, setup.tenants - 1))), ServiceId(static_cast<int>(rng.between(0, setup.services - 1))),
-                            static_cast<std::uint32_t>(rng.between(1, 2)), now + Micros(rng.chance(50) ? rng.between(-100, 60'000) : rng.between(0, 2'000'000)),
-                            static_cast<std::uint64_t>(rng.between(0, 64)), Bytes(rng.between(0, 100)), ++cookie};
+      const Request request{TenantId(static_cast<int>(rng.between(0, setup.tenants - 1))),
+                            ServiceId(static_cast<int>(rng.between(0, setup.services - 1))),
+                            static_cast<std::uint32_t>(rng.between(1, 2)),
+                            now + Micros(rng.chance(50) ? rng.between(-100, 60'000) : rng.between(0, 2'000'000)),
+                            static_cast<std::uint64_t>(rng.between(0, 64)),
+                            Bytes(rng.between(0, 100)),
+                            ++cookie};
       const auto wanted = oracle.enqueue(request, now);
       const Admission got = station.enqueue(request, now);
       RC_ASSERT(got.accepted() == !wanted.has_value());
@@ -399,7 +411,11 @@ RC_GTEST_PROP(StationOracle, OneServiceManyTenants, ()) {
 }
 RC_GTEST_PROP(StationOracle, SeveralServices, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  play({{.caps = {40, Bytes(2000)}, .concurrency = *rc::gen::inRange(0, 4)}, *rc::gen::inRange(1, 5), *rc::gen::inRange(2, 5), *rc::gen::inRange(1, 4)}, seed, 300);
+  play({{.caps = {40, Bytes(2000)}, .concurrency = *rc::gen::inRange(0, 4)},
+        *rc::gen::inRange(1, 5),
+        *rc::gen::inRange(2, 5),
+        *rc::gen::inRange(1, 4)},
+       seed, 300);
 }
 RC_GTEST_PROP(StationOracle, TightBytes, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();

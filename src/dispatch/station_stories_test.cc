@@ -48,10 +48,10 @@ class Simulation {
   Station station;
   ServiceId service;
   Instant now{Seconds(1)};
-  std::map<int, Nanos> worked;      // completed
+  std::map<int, Nanos> worked;  // completed
   std::map<int, int> done;
   std::map<int, int> dropped;
-  std::map<int, Histogram> waits;   // ns
+  std::map<int, Histogram> waits;  // ns
 
  private:
   struct Run {
@@ -95,8 +95,9 @@ double jain(const std::vector<double>& shares) {
   return sum * sum / (static_cast<double>(shares.size()) * squares);
 }
 
-// Tenants that always have four requests waiting on K slots, whose costs nobody knows well. The difference of normalised service between any two instants must
-// stay within the bound that station.h proves, for slot-time charged; the same is asked of work completed, which lags by what is in service.
+// Tenants that always have four requests waiting on K slots, whose costs nobody knows well. The difference of normalised service between any two
+// instants must stay within the bound that station.h proves, for slot-time charged; the same is asked of work completed, which lags by what is in
+// service.
 RC_GTEST_PROP(Fairness, BackloggedTenantsStayWithinTheBound, ()) {
   const int slots = *rc::gen::inRange(1, 9);
   const int tenants = *rc::gen::inRange(2, 6);
@@ -136,7 +137,9 @@ RC_GTEST_PROP(Fairness, BackloggedTenantsStayWithinTheBound, ()) {
     put(tenant);
     for (int f = 0; f < tenants; ++f) {
       for (int g = f + 1; g < tenants; ++g) {
-        const auto per = [&](int i, Nanos amount) { return static_cast<double>(amount.count()) / static_cast<double>(weights[static_cast<std::size_t>(i)]); };
+        const auto per = [&](int i, Nanos amount) {
+          return static_cast<double>(amount.count()) / static_cast<double>(weights[static_cast<std::size_t>(i)]);
+        };
         const auto c = [&](int i) { return per(i, sim.station.stats(TenantId(i)).charged - before[static_cast<std::size_t>(i)]); };
         charged[{f, g}].add(c(f) - c(g));
         completed[{f, g}].add(per(f, sim.worked[f]) - per(g, sim.worked[g]));
@@ -144,7 +147,9 @@ RC_GTEST_PROP(Fairness, BackloggedTenantsStayWithinTheBound, ()) {
     }
   });
   for (const auto& [pair, range] : charged) {
-    const auto part = [&](int i) { return static_cast<double>(largest[static_cast<std::size_t>(i)].count()) / static_cast<double>(weights[static_cast<std::size_t>(i)]); };
+    const auto part = [&](int i) {
+      return static_cast<double>(largest[static_cast<std::size_t>(i)].count()) / static_cast<double>(weights[static_cast<std::size_t>(i)]);
+    };
     const double bound = (slots + 1) * (part(pair.first) + part(pair.second));
     RC_ASSERT(range.high - range.low <= bound);
     RC_ASSERT(completed[pair].high - completed[pair].low <= bound);
@@ -156,7 +161,9 @@ TEST(Fairness, JainOverTenSecondsIsAtLeast0999) {
     Simulation sim(slots);
     Rng rng(7);
     const int tenants = 8;
-    const auto put = [&](TenantId tenant) { sim.put(tenant, Millis(1 + 3 * tenant.value) * rng.between(50, 150) / 100, Seconds(3600), std::uint64_t{1} << tenant.value); };
+    const auto put = [&](TenantId tenant) {
+      sim.put(tenant, Millis(1 + 3 * tenant.value) * rng.between(50, 150) / 100, Seconds(3600), std::uint64_t{1} << tenant.value);
+    };
     for (int i = 0; i < tenants; ++i) sim.station.setTenant(TenantId(i), {.weight = 100 + 100 * (i % 3)});
     for (int k = 0; k < slots + 2; ++k) {
       for (int i = 0; i < tenants; ++i) put(TenantId(i));
@@ -174,7 +181,9 @@ TEST(Stories, EqualServiceTimeNotEqualTurns) {
   const TenantId longRuns(0);
   const TenantId shortRuns(1);
   for (const TenantId tenant : {longRuns, shortRuns}) sim.station.setTenant(tenant, {});
-  const auto put = [&](TenantId tenant) { sim.put(tenant, tenant == longRuns ? Millis(100) : Millis(2), Seconds(3600), tenant == longRuns ? 1024 : 1); };
+  const auto put = [&](TenantId tenant) {
+    sim.put(tenant, tenant == longRuns ? Millis(100) : Millis(2), Seconds(3600), tenant == longRuns ? 1024 : 1);
+  };
   for (int i = 0; i < 10; ++i) {
     put(longRuns);
     put(shortRuns);
@@ -198,7 +207,7 @@ TEST(Stories, AFloodOfOneTenantLeavesTheOthersWaitNearSolo) {
       if (flood) {
         for (int i = 0; i < 10; ++i) refusedFlooder += sim.put(flooder, Millis(5), Millis(200)) ? 0 : 1;  // 2,000 a second where 400 fit
       }
-      if (rng.chance(50)) refusedVictim += sim.put(victim, Millis(5), Millis(200)) ? 0 : 1;               // 100 a second: under its share
+      if (rng.chance(50)) refusedVictim += sim.put(victim, Millis(5), Millis(200)) ? 0 : 1;  // 100 a second: under its share
       sim.run(sim.now + Millis(5), [](TenantId) {});
     }
     EXPECT_EQ(refusedVictim, 0);
@@ -211,7 +220,7 @@ TEST(Stories, AFloodOfOneTenantLeavesTheOthersWaitNearSolo) {
   const Histogram solo = play(false);
   const Histogram beside = play(true);
   EXPECT_LE(solo.quantile(.99), 5'400'000);
-  EXPECT_LE(beside.quantile(.5), 5'400'000);   // at most the rest of one run of the other
+  EXPECT_LE(beside.quantile(.5), 5'400'000);  // at most the rest of one run of the other
   EXPECT_LE(beside.quantile(.99), 10'800'000);
 }
 
@@ -221,7 +230,8 @@ TEST(Stories, CountersAreExactUnderLongRequests) {
   Rng rng(5);
   const int tenants = 4;
   for (int i = 0; i < tenants; ++i) sim.station.setTenant(TenantId(i), {});
-  for (int i = 0; i < 200; ++i) sim.put(TenantId(static_cast<int>(rng.between(0, tenants - 1))), Nanos(rng.between(1, 40'000'000'007)), std::chrono::hours(20));
+  for (int i = 0; i < 200; ++i)
+    sim.put(TenantId(static_cast<int>(rng.between(0, tenants - 1))), Nanos(rng.between(1, 40'000'000'007)), std::chrono::hours(20));
   int before = 0;
   sim.run(sim.now + Seconds(100), [](TenantId) {});
   for (int i = 0; i < tenants; ++i) before += static_cast<int>(sim.station.stats(TenantId(i)).inFlight);
@@ -244,7 +254,9 @@ TEST(Stories, CancelledWorkIsCharged) {
   station.addSlot(service, SlotClass::Own, 0);
   for (int i = 0; i < 2; ++i) station.setTenant(TenantId(i), {});
   Instant now{Seconds(1)};
-  const auto put = [&](int tenant) { (void)station.enqueue({TenantId(tenant), service, 1, now + Seconds(3600), 1, Bytes(1), static_cast<std::uint64_t>(tenant)}, now); };
+  const auto put = [&](int tenant) {
+    (void)station.enqueue({TenantId(tenant), service, 1, now + Seconds(3600), 1, Bytes(1), static_cast<std::uint64_t>(tenant)}, now);
+  };
   std::vector<Nanos> held(2);
   Decisions decisions;
   for (int i = 0; i < 20; ++i) {

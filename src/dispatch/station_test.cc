@@ -36,7 +36,9 @@ class StationTest : public ::testing::Test {
     }
     return cookies;
   }
-  void done(Instant now, Nanos held = Millis(10), Outcome outcome = Outcome::Succeeded) { station.completed(running, {held, Nanos{}, held}, outcome, now); }
+  void done(Instant now, Nanos held = Millis(10), Outcome outcome = Outcome::Succeeded) {
+    station.completed(running, {held, Nanos{}, held}, outcome, now);
+  }
   RefusalReason refused(const Admission& admission) {
     EXPECT_FALSE(admission.accepted());
     return admission.refusal.reason;
@@ -171,12 +173,12 @@ TEST_F(StationTest, SettlementIsExactWhateverTheOutcome) {
     Nanos charged;
   };
   const std::vector<Row> rows{
-      {Outcome::Succeeded, {Millis(30), Millis(5), {}}, Millis(25)},   // the run queue's wait is not the tenant's
-      {Outcome::Succeeded, {Millis(3), {}, {}}, Millis(3)},            // less than the estimate: given back
-      {Outcome::Succeeded, {Seconds(9), {}, {}}, Millis(40)},          // not more than was seen
+      {Outcome::Succeeded, {Millis(30), Millis(5), {}}, Millis(25)},  // the run queue's wait is not the tenant's
+      {Outcome::Succeeded, {Millis(3), {}, {}}, Millis(3)},           // less than the estimate: given back
+      {Outcome::Succeeded, {Seconds(9), {}, {}}, Millis(40)},         // not more than was seen
       {Outcome::Succeeded, {Millis(5), Seconds(9), {}}, Nanos(0)},
       {Outcome::Succeeded, {Millis(-5), Millis(-9), {}}, Nanos(0)},
-      {Outcome::Failed, {Millis(1), Millis(1), {}}, Millis(40)},       // the slot was held for 40 ms
+      {Outcome::Failed, {Millis(1), Millis(1), {}}, Millis(40)},  // the slot was held for 40 ms
       {Outcome::Cancelled, {}, Millis(40)},
       {Outcome::Crashed, {}, Millis(40)},
       {Outcome::NeverStarted, {Millis(9), {}, {}}, Nanos(0)},
@@ -332,11 +334,11 @@ TEST_F(StationTest, SharesCountEveryTenantActiveInTheLastTenSeconds) {
 TEST_F(StationTest, ANewcomerMustNotMakeAnAcceptedOneLate) {
   put(kA, 1, ms(0));
   next(ms(0));
-  ASSERT_TRUE(put(kA, 2, ms(0), Millis(45)).accepted());   // starts at 10 by the estimates, must by 35
-  ASSERT_TRUE(put(kA, 3, ms(0), Millis(40)).accepted());   // before it: 2 starts at 20
-  ASSERT_TRUE(put(kA, 4, ms(0), Millis(40)).accepted());   // 2 starts at 30
+  ASSERT_TRUE(put(kA, 2, ms(0), Millis(45)).accepted());  // starts at 10 by the estimates, must by 35
+  ASSERT_TRUE(put(kA, 3, ms(0), Millis(40)).accepted());  // before it: 2 starts at 20
+  ASSERT_TRUE(put(kA, 4, ms(0), Millis(40)).accepted());  // 2 starts at 30
   EXPECT_EQ(refused(put(kA, 5, ms(0), Millis(44))), RefusalReason::TenantBacklog);
-  EXPECT_TRUE(put(kA, 6, ms(0), Millis(60)).accepted());   // after it: fine
+  EXPECT_TRUE(put(kA, 6, ms(0), Millis(60)).accepted());  // after it: fine
 }
 
 TEST_F(StationTest, BadEstimatesCannotLockEveryoneOut) {
@@ -382,7 +384,7 @@ TEST_F(CappedStationTest, TheTenantFurthestOverItsShareLosesItsLatestDeadline) {
   EXPECT_EQ(decisions.drops[0].refusal.code(), Code::ResourceExhausted);
   EXPECT_EQ(decisions.drops[0].refusal.limit, 4);
   EXPECT_EQ(station.queued(), 4);
-  ASSERT_TRUE(put(kB, 8, ms(0)).accepted());              // 3 : 2 -> 2 : 2
+  ASSERT_TRUE(put(kB, 8, ms(0)).accepted());                          // 3 : 2 -> 2 : 2
   EXPECT_EQ(refused(put(kB, 9, ms(0))), RefusalReason::StationFull);  // 2 : 3 would not be fair
 }
 
@@ -439,7 +441,8 @@ TEST(StationServices, ConcurrencyBoundsSlotsInUseAndWeightsDivideATenantsTime) {
   Decisions decisions;
   Instant now = ms(0);
   for (int i = 0; i < 20; ++i) {
-    for (const ServiceId id : {heavy, light}) (void)station.enqueue({kA, id, 1, now + Seconds(60), 1, Bytes(1), static_cast<std::uint64_t>(id.value)}, now);
+    for (const ServiceId id : {heavy, light})
+      (void)station.enqueue({kA, id, 1, now + Seconds(60), 1, Bytes(1), static_cast<std::uint64_t>(id.value)}, now);
   }
   for (int i = 0; i < 20; ++i) {
     decisions.clear();

@@ -8,6 +8,8 @@ namespace coterie::dispatch {
 __extension__ typedef __int128 Wide;
 
 // floor(a * b / c) for c > 0 without overflow in between; the result must fit.
-[[nodiscard]] constexpr std::int64_t mulDiv(std::int64_t a, std::int64_t b, std::int64_t c) { return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c); }
+[[nodiscard]] constexpr std::int64_t mulDiv(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
+}
 
 }  // namespace coterie::dispatch

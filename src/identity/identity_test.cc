@@ -2,6 +2,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -61,7 +63,7 @@ class KeysTest : public ::testing::Test {
   }
   [[nodiscard]] std::string file(const char* name) const { return folder + "/" + name; }
   static unsigned mode(const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
     return info.st_mode & 07777;
   }
@@ -197,7 +199,7 @@ TEST_F(KeysTest, RotationKeepsTheOldSecretForItsGraceOnly) {
   EXPECT_EQ(who(second->key, at(160)), "audio");
   const auto third = store->rotate(first.info.id, Seconds(0), at(110));
   ASSERT_TRUE(third.ok());
-  EXPECT_EQ(who(first.key, at(111)), "InvalidKey");   // still older: ended
+  EXPECT_EQ(who(first.key, at(111)), "InvalidKey");    // still older: ended
   EXPECT_EQ(who(second->key, at(111)), "InvalidKey");  // no grace
   EXPECT_EQ(who(third->key, at(111)), "audio");
   ASSERT_TRUE(store->revoke(first.info.id, at(112)).ok());
@@ -316,6 +318,34 @@ TEST_F(KeysTest, ADamagedFileIsRefusedNotEmptied) {
   EXPECT_EQ(fs::file_size(file("keys.db")), 8192U);
 }
 
+TEST_F(KeysTest, AFileOfANewerCoterieIsLeftAlone) {
+  store.reset();
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(file("keys.db").c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA user_version=2", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(handle);
+  EXPECT_EQ(openError(), "KeysTooNew");
+}
+
+TEST_F(KeysTest, AWriteThatFailsChangesNothing) {
+  const NewKey key = make();
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{1, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  const auto made = store->create(kAudio, "x", {}, at(1));
+  const Status revoked = store->revoke(key.info.id, at(1));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(made.ok());
+  EXPECT_FALSE(revoked.ok());
+  EXPECT_EQ(who(key.key), "audio");
+  EXPECT_EQ(store->list({}).size(), 1U);
+  ASSERT_TRUE(store->revoke(key.info.id, at(2)).ok());  // and it works again
+  EXPECT_EQ(who(key.key), "InvalidKey");
+}
+
 TEST_F(KeysTest, TwoProcessesCannotHaveItOpen) {
   make();
   const pid_t child = ::fork();
@@ -359,8 +389,8 @@ TEST_F(KeysTest, AcknowledgedWritesSurviveKillMinusNine) {
   }
 }
 
-// Structure, not stopwatch: an unknown id does the same hashing and comparing, so both ways cost the same number of HMACs. Measured in CPU time over many calls,
-// with a wide margin, to catch an early return.
+// Structure, not stopwatch: an unknown id does the same hashing and comparing, so both ways cost the same number of HMACs. Measured in CPU time over
+// many calls, with a wide margin, to catch an early return.
 TEST_F(KeysTest, UnknownIdsCostWhatKnownOnesCost) {
   const NewKey key = make();
   const std::string wrong = formatKey(key.info.id, randomSecret());

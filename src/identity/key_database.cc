@@ -23,17 +23,20 @@ constexpr int kSchema = 1;
 std::string errnoText() { return std::generic_category().message(errno); }
 
 Error ioError(const std::string& path, std::string_view doing) {
-  if (errno == ENOSPC || errno == EDQUOT) return {Code::Unavailable, "StoreFull", fmt::format("no room to write {}: free some space on that disk", path)};
+  if (errno == ENOSPC || errno == EDQUOT)
+    return {Code::Unavailable, "StoreFull", fmt::format("no room to write {}: free some space on that disk", path)};
   return {Code::Internal, "KeysUnavailable", fmt::format("cannot {} {}: {}", doing, path, errnoText())};
 }
 
 // Of an open file: nobody but its owner may read or write it.
 Status checkPrivate(int fd, const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0) return ioError(path, "look at");
   if ((info.st_mode & 077) == 0) return {};
-  return Error{Code::PermissionDenied, "InsecurePermissions",
-               fmt::format("{} can be read by others (mode {:04o}): if that was a mistake, `chmod 600 {}`; if others may have read it, rotate the keys", path, info.st_mode & 07777, path)};
+  return Error{
+      Code::PermissionDenied, "InsecurePermissions",
+      fmt::format("{} can be read by others (mode {:04o}): if that was a mistake, `chmod 600 {}`; if others may have read it, rotate the keys", path,
+                  info.st_mode & 07777, path)};
 }
 
 Result<Pepper> readPepper(int fd, const std::string& path) {
@@ -48,7 +51,8 @@ Result<Pepper> readPepper(int fd, const std::string& path) {
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
-  if (done != pepper.size()) return Error{Code::Internal, "KeysCorrupt", fmt::format("{} must hold exactly 32 bytes, but does not: restore it from a backup", path)};
+  if (done != pepper.size())
+    return Error{Code::Internal, "KeysCorrupt", fmt::format("{} must hold exactly 32 bytes, but does not: restore it from a backup", path)};
   std::copy_n(bytes.begin(), pepper.size(), pepper.begin());
   return pepper;
 }
@@ -61,7 +65,8 @@ Status writePepper(const std::string& folder, const std::string& path) {
   if (!fd) return ioError(aside, "create");
   Pepper pepper{};
   fillRandom(pepper);
-  if (::write(fd.get(), pepper.data(), pepper.size()) != static_cast<ssize_t>(pepper.size()) || ::fsync(fd.get()) != 0) return ioError(aside, "write");
+  if (::write(fd.get(), pepper.data(), pepper.size()) != static_cast<ssize_t>(pepper.size()) || ::fsync(fd.get()) != 0)
+    return ioError(aside, "write");
   if (::rename(aside.c_str(), path.c_str()) != 0) return ioError(path, "create");
   const UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory || ::fsync(directory.get()) != 0) return ioError(folder, "flush");
@@ -75,9 +80,13 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  void bind(int at, const std::string& text) { keep(sqlite3_bind_text(statement_, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT)); }
+  void bind(int at, const std::string& text) {
+    keep(sqlite3_bind_text(statement_, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
+  }
   void bind(int at, const Mac& bytes) { keep(sqlite3_bind_blob(statement_, at, bytes.data(), static_cast<int>(bytes.size()), SQLITE_TRANSIENT)); }
-  void bind(int at, const std::optional<WallTime>& time) { keep(time ? sqlite3_bind_int64(statement_, at, time->micros) : sqlite3_bind_null(statement_, at)); }
+  void bind(int at, const std::optional<WallTime>& time) {
+    keep(time ? sqlite3_bind_int64(statement_, at, time->micros) : sqlite3_bind_null(statement_, at));
+  }
   [[nodiscard]] int step() { return code_ == SQLITE_OK ? sqlite3_step(statement_) : code_; }
 
   [[nodiscard]] std::string text(int column) const {
@@ -109,8 +118,9 @@ Result<Pepper> openPepper(const std::string& folder, bool mayMake) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd && errno == ENOENT) {
     if (!mayMake) {
-      return Error{Code::Internal, "PepperMissing",
-                   fmt::format("{} is gone, and without it no API key can be checked: restore it, or remove {}/keys.db and create new keys", path, folder)};
+      return Error{
+          Code::Internal, "PepperMissing",
+          fmt::format("{} is gone, and without it no API key can be checked: restore it, or remove {}/keys.db and create new keys", path, folder)};
     }
     if (auto status = writePepper(folder, path); !status) return status.error();
     fd.reset(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -123,10 +133,13 @@ Error KeyStore::Database::failure(int code) const {
   const std::string path = sqlite3_db_filename(handle_, "main");
   switch (code & 0xff) {
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return {Code::Unavailable, "KeysInUse", fmt::format("{} is open in another Coterie process: stop that one, or talk to it", path)};
-    case SQLITE_FULL: return {Code::Unavailable, "StoreFull", fmt::format("no room to write {}: free some space on that disk; nothing was changed", path)};
+    case SQLITE_LOCKED:
+      return {Code::Unavailable, "KeysInUse", fmt::format("{} is open in another Coterie process: stop that one, or talk to it", path)};
+    case SQLITE_FULL:
+      return {Code::Unavailable, "StoreFull", fmt::format("no room to write {}: free some space on that disk; nothing was changed", path)};
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return {Code::Internal, "KeysCorrupt", fmt::format("{} is damaged: restore it from a backup, or move it away and create new keys", path)};
+    case SQLITE_NOTADB:
+      return {Code::Internal, "KeysCorrupt", fmt::format("{} is damaged: restore it from a backup, or move it away and create new keys", path)};
     default: return {Code::Internal, "KeysUnavailable", fmt::format("{}: {}", path, sqlite3_errmsg(handle_))};
   }
 }
@@ -154,7 +167,8 @@ Status KeyStore::Database::run(const char* sql) {
 
 Status KeyStore::Database::prepareSchema() {
   sqlite3_extended_result_codes(handle_, 1);
-  if (auto status = run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF;"); !status) return status;
+  if (auto status = run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF;"); !status)
+    return status;
   if (auto status = run("BEGIN IMMEDIATE"); !status) return status;
   int version = 0;
   {
@@ -163,21 +177,25 @@ Status KeyStore::Database::prepareSchema() {
     version = statement.integer(0);
   }
   if (version > kSchema) {
-    return Error{Code::Internal, "KeysTooNew", fmt::format("{} has schema {}, this Coterie knows up to {}: run the newer version", sqlite3_db_filename(handle_, "main"), version, kSchema)};
+    return Error{
+        Code::Internal, "KeysTooNew",
+        fmt::format("{} has schema {}, this Coterie knows up to {}: run the newer version", sqlite3_db_filename(handle_, "main"), version, kSchema)};
   }
   if (version == 0) {
-    const auto status = run(
-        "CREATE TABLE keys(id TEXT PRIMARY KEY, tenant TEXT NOT NULL, label TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER, revoked INTEGER,"
-        " rotated INTEGER, former_until INTEGER, mac BLOB NOT NULL, former_mac BLOB NOT NULL) STRICT;"
-        "CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;"
-        "PRAGMA user_version=1;");
+    const auto status =
+        run("CREATE TABLE keys(id TEXT PRIMARY KEY, tenant TEXT NOT NULL, label TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER, revoked "
+            "INTEGER,"
+            " rotated INTEGER, former_until INTEGER, mac BLOB NOT NULL, former_mac BLOB NOT NULL) STRICT;"
+            "CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;"
+            "PRAGMA user_version=1;");
     if (!status) return status;
   }
   return run("COMMIT");
 }
 
 Result<std::vector<KeyRecord>> KeyStore::Database::readAll() {
-  Statement statement(handle_, "SELECT id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac FROM keys ORDER BY tenant,created,id");
+  Statement statement(handle_,
+                      "SELECT id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac FROM keys ORDER BY tenant,created,id");
   std::vector<KeyRecord> keys;
   int code = statement.step();
   for (; code == SQLITE_ROW; code = statement.step()) {
@@ -198,7 +216,9 @@ Result<std::vector<KeyRecord>> KeyStore::Database::readAll() {
 }
 
 Status KeyStore::Database::put(const KeyRecord& key) {
-  Statement statement(handle_, "INSERT OR REPLACE INTO keys(id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac) VALUES(?,?,?,?,?,?,?,?,?,?)");
+  Statement statement(
+      handle_,
+      "INSERT OR REPLACE INTO keys(id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac) VALUES(?,?,?,?,?,?,?,?,?,?)");
   statement.bind(1, key.id);
   statement.bind(2, key.tenant.value);
   statement.bind(3, key.label);
@@ -228,7 +248,8 @@ Status KeyStore::Database::checkPepper(const Mac& check) {
       Mac stored{};
       if (statement.mac(0, stored) && stored == check) return {};
       return Error{Code::Internal, "PepperMismatch",
-                   fmt::format("the pepper file is not the one that {} was made with, so no API key could be checked: restore it", sqlite3_db_filename(handle_, "main"))};
+                   fmt::format("the pepper file is not the one that {} was made with, so no API key could be checked: restore it",
+                               sqlite3_db_filename(handle_, "main"))};
     }
     if (code != SQLITE_DONE) return failure(code);
   }

@@ -25,7 +25,8 @@ constexpr auto kCrcTable = crcTable();
 
 std::string crcText(std::string_view body) {
   const std::uint32_t crc = crc32(body);
-  const std::array<std::uint8_t, 4> bytes{static_cast<std::uint8_t>(crc >> 24), static_cast<std::uint8_t>(crc >> 16), static_cast<std::uint8_t>(crc >> 8), static_cast<std::uint8_t>(crc)};
+  const std::array<std::uint8_t, 4> bytes{static_cast<std::uint8_t>(crc >> 24), static_cast<std::uint8_t>(crc >> 16),
+                                          static_cast<std::uint8_t>(crc >> 8), static_cast<std::uint8_t>(crc)};
   return toBase62(bytes, kCrcLength);
 }
 
@@ -86,7 +87,8 @@ std::string formatKey(std::string_view id, std::string_view secret) {
 
 Result<KeyParts> parseKey(std::string_view key) {
   const auto malformed = [] {
-    return Error{Code::Unauthenticated, "MalformedKey", "this is not a Coterie API key: it should look like ctk_<12 characters>_<43>_<6>; was it cut while copying?"};
+    return Error{Code::Unauthenticated, "MalformedKey",
+                 "this is not a Coterie API key: it should look like ctk_<12 characters>_<43>_<6>; was it cut while copying?"};
   };
   if (key.size() != kKeyLength || key.substr(0, kKeyPrefix.size()) != kKeyPrefix) return malformed();
   const std::string_view id = key.substr(kKeyPrefix.size(), kKeyIdLength);

@@ -2,7 +2,8 @@
 //
 //   id      12 base62 characters (71 bits): names the key in lists, logs and the database; not secret
 //   secret  43 base62 characters of 256 random bits (getrandom)
-//   crc     6 base62 characters: CRC-32 (IEEE) of everything before its underscore. It is no protection: it lets secret scanners be sure of a hit, and tells a
+//   crc     6 base62 characters: CRC-32 (IEEE) of everything before its underscore. It is no protection: it lets secret scanners be sure of a hit,
+//   and tells a
 //           mistyped or cut key apart from a revoked one without a look into the database.
 // Fixed length 67. Thread-safe (no state).
 #pragma once

@@ -19,7 +19,8 @@ WallTime after(WallTime now, Seconds delay) { return {now.micros + Micros(std::c
 KeyInfo infoOf(const KeyRecord& key) { return {key.id, key.tenant, key.label, key.created, key.expires, key.revoked, key.rotated, key.formerUntil}; }
 
 Error notFound(const std::string& id) {
-  return {Code::NotFound, "KeyNotFound", fmt::format("there is no API key with id \"{}\"; `coterie key list` shows them (the id is the part after ctk_)", id)};
+  return {Code::NotFound, "KeyNotFound",
+          fmt::format("there is no API key with id \"{}\"; `coterie key list` shows them (the id is the part after ctk_)", id)};
 }
 bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
@@ -99,7 +100,8 @@ std::vector<KeyInfo> KeyStore::list(const std::optional<TenantName>& tenant) con
   for (const KeyRecord& key : keys_) {
     if (!tenant || key.tenant == *tenant) found.push_back(infoOf(key));
   }
-  std::sort(found.begin(), found.end(), [](const KeyInfo& a, const KeyInfo& b) { return std::tie(a.tenant, a.created, a.id) < std::tie(b.tenant, b.created, b.id); });
+  std::sort(found.begin(), found.end(),
+            [](const KeyInfo& a, const KeyInfo& b) { return std::tie(a.tenant, a.created, a.id) < std::tie(b.tenant, b.created, b.id); });
   return found;
 }
 
@@ -107,7 +109,8 @@ Result<NewKey> KeyStore::rotate(const std::string& id, Seconds grace, WallTime n
   const KeyRecord* present = find(id);
   if (present == nullptr) return notFound(id);
   if (present->revoked) return Error{Code::Conflict, "KeyRevoked", fmt::format("API key {} is revoked and stays so: create a new one", id)};
-  if (present->expires && *present->expires <= now) return Error{Code::Conflict, "KeyExpired", fmt::format("API key {} has expired: create a new one", id)};
+  if (present->expires && *present->expires <= now)
+    return Error{Code::Conflict, "KeyExpired", fmt::format("API key {} has expired: create a new one", id)};
   KeyRecord key = *present;
   const std::string secret = randomSecret();
   key.formerMac = key.mac;

@@ -1,10 +1,11 @@
-// The database of API keys: create, list, rotate, revoke. Keys are shown once, at creation and rotation; what is stored is HMAC-SHA-256(pepper, secret).
+// The database of API keys: create, list, rotate, revoke. Keys are shown once, at creation and rotation; what is stored is HMAC-SHA-256(pepper,
+// secret).
 //
-// Files in the state folder, both 0600 and refused if others may read them: `pepper` (32 random bytes, made once) and `keys.db` (SQLite, WAL, synchronous=FULL,
-// locked by the process that has it open). A write that returned ok survives kill -9 and power loss, and is in force in the next snapshot() at once: a revoked key
-// is refused from the call's return on.
-// Errors: Unavailable/KeysInUse (another process has it open), Unavailable/StoreFull, Internal/KeysCorrupt, Internal/KeysTooNew (written by a newer Coterie),
-// PermissionDenied/InsecurePermissions, Internal/PepperMissing, Internal/PepperMismatch, NotFound/KeyNotFound, Conflict/KeyRevoked, Conflict/KeyExpired, InvalidArgument/InvalidKeyField.
+// Files in the state folder, both 0600 and refused if others may read them: `pepper` (32 random bytes, made once) and `keys.db` (SQLite, WAL,
+// synchronous=FULL, locked by the process that has it open). A write that returned ok survives kill -9 and power loss, and is in force in the next
+// snapshot() at once: a revoked key is refused from the call's return on. Errors: Unavailable/KeysInUse (another process has it open),
+// Unavailable/StoreFull, Internal/KeysCorrupt, Internal/KeysTooNew (written by a newer Coterie), PermissionDenied/InsecurePermissions,
+// Internal/PepperMissing, Internal/PepperMismatch, NotFound/KeyNotFound, Conflict/KeyRevoked, Conflict/KeyExpired, InvalidArgument/InvalidKeyField.
 // Complexity: a write rebuilds the snapshot, O(keys). Thread rule: writes and list() on the control loop; snapshot() from any thread.
 #pragma once
 
@@ -69,8 +70,8 @@ class KeyStore {
   std::unique_ptr<Database> database_;
   std::shared_ptr<const Hasher> hasher_;
   std::vector<KeyRecord> keys_;
-  mutable std::mutex mutex_;                   // guards table_ only
-  std::shared_ptr<const KeyTable> table_;      // shared with requests that still look at it
+  mutable std::mutex mutex_;               // guards table_ only
+  std::shared_ptr<const KeyTable> table_;  // shared with requests that still look at it
 };
 
 }  // namespace coterie::identity

@@ -25,7 +25,8 @@ Hasher::Hasher(const Pepper& pepper) : state_(std::make_unique<State>()) {
   state_->keyed = state_->mac == nullptr ? nullptr : EVP_MAC_CTX_new(state_->mac);
   std::string digest = "SHA256";
   const std::array<OSSL_PARAM, 2> params{OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0), OSSL_PARAM_construct_end()};
-  if (state_->keyed == nullptr || EVP_MAC_init(state_->keyed, pepper.data(), pepper.size(), params.data()) != 1) std::abort();  // no HMAC in libcrypto: unusable
+  if (state_->keyed == nullptr || EVP_MAC_init(state_->keyed, pepper.data(), pepper.size(), params.data()) != 1)
+    std::abort();  // no HMAC in libcrypto: unusable
 }
 Hasher::~Hasher() = default;
 Hasher::Hasher(Hasher&&) noexcept = default;

@@ -1,9 +1,9 @@
 // An immutable snapshot of all API keys: answers whose key this is.
 //
-// A key is found by its id and its secret compared as HMAC-SHA-256(pepper, secret) in constant time. An unknown id takes the same path against a key that cannot
-// match, so time tells nobody which ids exist; unknown, wrong, revoked and expired answer alike. Each key may have a former secret that is valid until the end of
-// its grace (rotation); both are always compared.
-// authenticate(): O(1), about a microsecond, one small allocation inside OpenSSL. Thread-safe: const after construction.
+// A key is found by its id and its secret compared as HMAC-SHA-256(pepper, secret) in constant time. An unknown id takes the same path against a key
+// that cannot match, so time tells nobody which ids exist; unknown, wrong, revoked and expired answer alike. Each key may have a former secret that
+// is valid until the end of its grace (rotation); both are always compared. authenticate(): O(1), about a microsecond, one small allocation inside
+// OpenSSL. Thread-safe: const after construction.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ using Pepper = std::array<std::uint8_t, 32>;
 struct KeyRecord {
   std::string id;
   TenantName tenant;
-  std::string label;                        // for people: "ci", "laptop of ..."
+  std::string label;  // for people: "ci", "laptop of ..."
   WallTime created;
   std::optional<WallTime> expires;
   std::optional<WallTime> revoked;
-  std::optional<WallTime> rotated;          // when the present secret was made
-  std::optional<WallTime> formerUntil;      // the former secret works until then
+  std::optional<WallTime> rotated;      // when the present secret was made
+  std::optional<WallTime> formerUntil;  // the former secret works until then
   Mac mac{};
   Mac formerMac{};
 };
@@ -70,7 +70,7 @@ class KeyTable {
   };
   std::shared_ptr<const Hasher> hasher_;  // shared by all snapshots: the pepper does not change while the process lives
   std::unordered_map<std::string, KeyRecord, Hash, std::equal_to<>> keys_;
-  KeyRecord nobody_;                      // what an unknown id is compared with
+  KeyRecord nobody_;  // what an unknown id is compared with
 };
 
 }  // namespace coterie::identity

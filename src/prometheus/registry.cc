@@ -76,7 +76,8 @@ std::string cleaned(std::string value) {
   return value;
 }
 
-void writeSeries(std::string& out, std::string_view name, std::string_view suffix, const Description& description, const std::vector<std::string>& values, std::string_view bound) {
+void writeSeries(std::string& out, std::string_view name, std::string_view suffix, const Description& description,
+                 const std::vector<std::string>& values, std::string_view bound) {
   out.append(name).append(suffix);
   if (values.empty() && bound.empty()) {
     out.push_back(' ');
@@ -110,8 +111,12 @@ void writeSimple(std::string& out, const Description& description, const std::ve
   out.push_back('\n');
 }
 
-void writeSeriesOf(std::string& out, const Description& description, const std::vector<std::string>& values, const Counter& metric) { writeSimple(out, description, values, metric); }
-void writeSeriesOf(std::string& out, const Description& description, const std::vector<std::string>& values, const Gauge& metric) { writeSimple(out, description, values, metric); }
+void writeSeriesOf(std::string& out, const Description& description, const std::vector<std::string>& values, const Counter& metric) {
+  writeSimple(out, description, values, metric);
+}
+void writeSeriesOf(std::string& out, const Description& description, const std::vector<std::string>& values, const Gauge& metric) {
+  writeSimple(out, description, values, metric);
+}
 void writeSeriesOf(std::string& out, const Description& description, const std::vector<std::string>& values, const Histogram& metric) {
   const std::int64_t divisor = divisorOf(description.unit);
   std::int64_t below = 0;
@@ -199,7 +204,8 @@ void Registry::checkName(const Description& description, Kind kind) const {
   if (total != (kind == Kind::Counter)) broken(description, "counters, and only they, end in _total");
   if (total) name.remove_suffix(kTotal.size());
   const std::string_view suffix = suffixOf(description.unit);
-  if (name.size() < suffix.size() || name.substr(name.size() - suffix.size()) != suffix) broken(description, fmt::format("the unit asks for a name in {}", suffix));
+  if (name.size() < suffix.size() || name.substr(name.size() - suffix.size()) != suffix)
+    broken(description, fmt::format("the unit asks for a name in {}", suffix));
 }
 
 template <typename Metric>
@@ -279,7 +285,8 @@ std::string Registry::scrape() const {
 
 std::vector<std::int64_t> latencyBounds() {
   std::vector<std::int64_t> bounds;
-  for (const std::int64_t millis : {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10'000, 30'000, 60'000}) bounds.push_back(millis * 1'000'000);
+  for (const std::int64_t millis : {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10'000, 30'000, 60'000})
+    bounds.push_back(millis * 1'000'000);
   return bounds;
 }
 

@@ -7,12 +7,12 @@
 //   ok.add();                                          // hot path: one load and one store
 //   std::string body = registry.scrape();              // Content-Type: kContentType
 //
-// Names are checked when a family is made (a wrong one is a broken invariant): prefix coterie_, lower case, counters end in _total (after the unit), times are
-// given in Nanos and shown as _seconds, sizes as _bytes; HELP and TYPE on all. A family asked for twice is the same one.
-// Cardinality: of each label (by its name, over all families) at most `maxLabelValues` values are shown; later ones become "other". Pinned values (configured
-// names) are always shown and do not count. forget() hides a deleted name's series; a later pin brings them back as they were.
-// Thread rule: one writer per metric (its loop), with()/pin()/forget()/scrape() from any thread (a mutex, never taken by add/set/observe). References stay valid
-// as long as the registry. Complexity: add, set O(1); observe O(buckets); with O(log series); scrape O(series). Errors: none.
+// Names are checked when a family is made (a wrong one is a broken invariant): prefix coterie_, lower case, counters end in _total (after the unit),
+// times are given in Nanos and shown as _seconds, sizes as _bytes; HELP and TYPE on all. A family asked for twice is the same one. Cardinality: of
+// each label (by its name, over all families) at most `maxLabelValues` values are shown; later ones become "other". Pinned values (configured names)
+// are always shown and do not count. forget() hides a deleted name's series; a later pin brings them back as they were. Thread rule: one writer per
+// metric (its loop), with()/pin()/forget()/scrape() from any thread (a mutex, never taken by add/set/observe). References stay valid as long as the
+// registry. Complexity: add, set O(1); observe O(buckets); with O(log series); scrape O(series). Errors: none.
 #pragma once
 
 #include <atomic>
@@ -80,17 +80,17 @@ class Histogram {
   [[nodiscard]] std::int64_t bucket(std::size_t i) const { return buckets_[i].get(); }  // not cumulative; the last one has no bound
 
  private:
-  std::vector<std::int64_t> bounds_;     // ascending, inclusive
-  std::unique_ptr<Cell[]> buckets_;      // bounds + 1; each bucket only grows, so a scrape in between is at most behind
+  std::vector<std::int64_t> bounds_;  // ascending, inclusive
+  std::unique_ptr<Cell[]> buckets_;   // bounds + 1; each bucket only grows, so a scrape in between is at most behind
   Cell sum_;
 };
 
 enum class Unit : std::uint8_t {
-  None,       // shown as it is
-  Nanos,      // kept in ns, shown in seconds; the name ends in _seconds (counters: _seconds_total)
-  MilliCpu,   // kept in thousandths, shown in CPUs; the name ends in _cpus
-  Permille,   // kept in thousandths, shown as a ratio; the name ends in _ratio
-  Bytes,      // the name ends in _bytes (counters: _bytes_total)
+  None,      // shown as it is
+  Nanos,     // kept in ns, shown in seconds; the name ends in _seconds (counters: _seconds_total)
+  MilliCpu,  // kept in thousandths, shown in CPUs; the name ends in _cpus
+  Permille,  // kept in thousandths, shown as a ratio; the name ends in _ratio
+  Bytes,     // the name ends in _bytes (counters: _bytes_total)
 };
 
 struct Description {

@@ -28,7 +28,8 @@ TEST(Registry, TextForm) {
   requests.with({"audio", "4xx"});
   registry.gauge({"coterie_group_entitlement_cpus", "Entitlement.", {}, Unit::MilliCpu}).with().set(1250);
   registry.counter({"coterie_lent_cpu_seconds_total", "CPU time lent.", {}, Unit::Nanos}).with().add(Millis(1500));
-  auto& latency = registry.histogram({"coterie_request_duration_seconds", "Latency.", {"tenant"}, Unit::Nanos}, {5'000'000, 1'000'000'000}).with({"audio"});
+  auto& latency =
+      registry.histogram({"coterie_request_duration_seconds", "Latency.", {"tenant"}, Unit::Nanos}, {5'000'000, 1'000'000'000}).with({"audio"});
   latency.observe(Millis(5));
   latency.observe(Millis(6));
   latency.observe(Seconds(2));

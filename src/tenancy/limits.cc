@@ -7,8 +7,8 @@
 namespace coterie::tenancy {
 
 namespace {
-constexpr std::int64_t kRequest = 1'000'000'000;          // units of one request
-constexpr std::int64_t kMaxRate = 1'000'000'000;          // beyond one a nanosecond there is nothing to limit
+constexpr std::int64_t kRequest = 1'000'000'000;  // units of one request
+constexpr std::int64_t kMaxRate = 1'000'000'000;  // beyond one a nanosecond there is nothing to limit
 }  // namespace
 
 std::string_view limitReason(LimitKind kind) {
@@ -33,7 +33,8 @@ Error LimitRefusal::toError() const {
   const std::string field(limitField(kind));
   const auto millis = std::chrono::ceil<Millis>(retryAfter).count();
   return {Code::ResourceExhausted, std::string(limitReason(kind)),
-          "the tenant's " + field + " of " + std::to_string(limit) + " is in use; try again in " + std::to_string(millis) + " ms, or ask for a larger " + field};
+          "the tenant's " + field + " of " + std::to_string(limit) + " is in use; try again in " + std::to_string(millis) +
+              " ms, or ask for a larger " + field};
 }
 
 TenantLimits::State& TenantLimits::stateOf(TenantId tenant) {
@@ -57,7 +58,8 @@ void TenantLimits::setTenant(TenantId tenant, const TenantQuota& quota) {
 
 std::optional<LimitRefusal> TenantLimits::start(TenantId tenant, Instant now) {
   State& state = stateOf(tenant);
-  if (state.concurrencyLimit > 0 && state.concurrent >= state.concurrencyLimit) return LimitRefusal{LimitKind::Concurrency, state.concurrencyLimit, Seconds(1)};
+  if (state.concurrencyLimit > 0 && state.concurrent >= state.concurrencyLimit)
+    return LimitRefusal{LimitKind::Concurrency, state.concurrencyLimit, Seconds(1)};
   if (state.rate > 0) {
     const std::int64_t full = state.rate * kRequest;
     const std::int64_t elapsed = state.units < 0 ? kRequest : std::clamp<std::int64_t>((now - state.filled).count(), 0, kRequest);

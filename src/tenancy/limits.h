@@ -1,12 +1,11 @@
 // Per-tenant limits of the request path: requests per second, concurrent requests, queued bytes; over all services of a node.
 //
-// Rate: a token bucket in integers, exact: one request costs 10^9 units, each nanosecond adds `requestsPerSecond` units, the bucket holds one second's worth
-// (so a burst of that many, and over any window of t seconds at most rate * (1 + t) requests). A tenant starts with a full bucket. A refused request takes
-// nothing from the bucket, so the retry time that it gets is true if nobody else of the tenant comes before.
-// Concurrency: from start() to finish(), waiting or running; a client that leaves does not free its place while a worker still runs its request.
-// Limits of 0 are none. Changed limits bite at once; what is in use stays.
-// Complexity: O(1) each; memory O(largest TenantId). Errors: none; a refusal is a value. Unbalanced finish() or unqueue() is a broken invariant (asserted).
-// Pure: no clock, no I/O. Thread-compatible.
+// Rate: a token bucket in integers, exact: one request costs 10^9 units, each nanosecond adds `requestsPerSecond` units, the bucket holds one
+// second's worth (so a burst of that many, and over any window of t seconds at most rate * (1 + t) requests). A tenant starts with a full bucket. A
+// refused request takes nothing from the bucket, so the retry time that it gets is true if nobody else of the tenant comes before. Concurrency: from
+// start() to finish(), waiting or running; a client that leaves does not free its place while a worker still runs its request. Limits of 0 are none.
+// Changed limits bite at once; what is in use stays. Complexity: O(1) each; memory O(largest TenantId). Errors: none; a refusal is a value.
+// Unbalanced finish() or unqueue() is a broken invariant (asserted). Pure: no clock, no I/O. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,8 @@ enum class LimitKind : std::uint8_t { RequestRate, Concurrency, QueuedBytes };
 
 struct LimitRefusal {
   LimitKind kind{LimitKind::RequestRate};
-  std::int64_t limit{0};   // in the kind's unit
-  Nanos retryAfter{};      // rate: when a token is there; otherwise 1 s
+  std::int64_t limit{0};                // in the kind's unit
+  Nanos retryAfter{};                   // rate: when a token is there; otherwise 1 s
   [[nodiscard]] Error toError() const;  // 429; the message names the field, the limit and what to do
 };
 
@@ -53,7 +52,7 @@ class TenantLimits {
     std::int64_t rate{0};
     std::int64_t concurrencyLimit{0};
     std::int64_t bytesLimit{0};
-    std::int64_t units{-1};   // -1: not yet used, full
+    std::int64_t units{-1};  // -1: not yet used, full
     Instant filled{};
     std::int64_t concurrent{0};
     std::int64_t bytes{0};

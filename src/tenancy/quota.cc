@@ -7,8 +7,12 @@
 namespace coterie::tenancy {
 
 namespace {
-std::int64_t add(std::int64_t a, std::int64_t b) { return a > std::numeric_limits<std::int64_t>::max() - b ? std::numeric_limits<std::int64_t>::max() : a + b; }
-std::int64_t times(std::int64_t a, std::int64_t b) { return a != 0 && b > std::numeric_limits<std::int64_t>::max() / a ? std::numeric_limits<std::int64_t>::max() : a * b; }
+std::int64_t add(std::int64_t a, std::int64_t b) {
+  return a > std::numeric_limits<std::int64_t>::max() - b ? std::numeric_limits<std::int64_t>::max() : a + b;
+}
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return a != 0 && b > std::numeric_limits<std::int64_t>::max() / a ? std::numeric_limits<std::int64_t>::max() : a * b;
+}
 
 std::string cpuText(std::int64_t milli) { return milli % 1000 == 0 ? std::to_string(milli / 1000) + " CPU" : std::to_string(milli) + "m CPU"; }
 std::string memoryText(std::int64_t bytes) {
@@ -20,14 +24,14 @@ std::string memoryText(std::int64_t bytes) {
 struct Excess {
   std::string field;
   std::string limit;
-  std::string used;    // by the tenant's other services
+  std::string used;  // by the tenant's other services
   std::string wanted;
   std::string fix;
 };
 Error exceeded(const TenantName& tenant, const ServiceUse& service, const Excess& e) {
   return {Code::ResourceExhausted, "QuotaExceeded",
-          e.field + " of tenant \"" + tenant.value + "\" is " + e.limit + ": its other services use " + e.used + ", and \"" + service.service.path() + "\" wants " + e.wanted + "; " + e.fix +
-              ", or ask for a larger quota"};
+          e.field + " of tenant \"" + tenant.value + "\" is " + e.limit + ": its other services use " + e.used + ", and \"" + service.service.path() +
+              "\" wants " + e.wanted + "; " + e.fix + ", or ask for a larger quota"};
 }
 }  // namespace
 
@@ -64,13 +68,17 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
   }
   const std::string cpus = cpuText(quota.cpus.value);
   if (quota.cpus.value > 0 && wanted.floor > before.floor && add(floors, wanted.floor.value) > quota.cpus.value) {
-    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus x instances)", "lower spec.minCpus or the instances"});
+    return exceeded(
+        tenant, wanted,
+        {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus x instances)", "lower spec.minCpus or the instances"});
   }
   if (quota.cpus.value > 0 && wanted.ceiling > quota.cpus && (!existed || wanted.ceiling > before.ceiling)) {
     return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), "a ceiling of " + cpuText(wanted.ceiling.value), "lower spec.maxCpus"});
   }
   if (quota.memory.value > 0 && wanted.memory > before.memory && add(memory, wanted.memory.value) > quota.memory.value) {
-    return exceeded(tenant, wanted, {"quota.memory", memoryText(quota.memory.value), memoryText(memory), memoryText(wanted.memory.value) + " for all its instances", "lower spec.memory or the instances"});
+    return exceeded(tenant, wanted,
+                    {"quota.memory", memoryText(quota.memory.value), memoryText(memory), memoryText(wanted.memory.value) + " for all its instances",
+                     "lower spec.memory or the instances"});
   }
   return {};
 }

@@ -10,7 +10,9 @@ namespace {
 const TenantName kAudio("audio");
 Bytes mi(std::int64_t n) { return Bytes(n << 20); }
 
-ServiceUse use(const char* name, std::int64_t floor, std::int64_t ceiling = 0, Bytes memory = {}) { return {{"audio", name}, MilliCpu(floor), MilliCpu(ceiling), memory}; }
+ServiceUse use(const char* name, std::int64_t floor, std::int64_t ceiling = 0, Bytes memory = {}) {
+  return {{"audio", name}, MilliCpu(floor), MilliCpu(ceiling), memory};
+}
 
 struct Case {
   const char* name;
@@ -26,21 +28,41 @@ TEST(Quota, Table) {
   const std::vector<Case> cases{
       {"no quota", none, {use("a", 9000)}, use("b", 9000, 0, mi(99999)), ""},
       {"fits exactly", two, {use("a", 1500, 0, mi(512))}, use("b", 500, 2000, mi(512)), ""},
-      {"one service too many", two, {use("a", 0), use("b", 0)}, use("c", 0),
-       "quota.services of tenant \"audio\" is 2: its other services use 2, and \"audio/c\" wants to be one more; delete one, or ask for a larger quota"},
+      {"one service too many",
+       two,
+       {use("a", 0), use("b", 0)},
+       use("c", 0),
+       "quota.services of tenant \"audio\" is 2: its other services use 2, and \"audio/c\" wants to be one more; delete one, or ask for a larger "
+       "quota"},
       {"changing one of two is not one more", two, {use("a", 0), use("b", 0)}, use("b", 100), ""},
-      {"floors", two, {use("a", 1500)}, use("b", 1000),
-       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 1500m CPU, and \"audio/b\" wants 1 CPU (minCpus x instances); lower spec.minCpus or the instances, or ask for a "
+      {"floors",
+       two,
+       {use("a", 1500)},
+       use("b", 1000),
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 1500m CPU, and \"audio/b\" wants 1 CPU (minCpus x instances); lower "
+       "spec.minCpus or the instances, or ask for a "
        "larger quota"},
       {"own old floor does not count", two, {use("a", 500), use("b", 1500)}, use("b", 1400), ""},
-      {"ceiling", two, {}, use("b", 0, 2500),
-       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 0 CPU, and \"audio/b\" wants a ceiling of 2500m CPU; lower spec.maxCpus, or ask for a larger quota"},
-      {"memory", two, {use("a", 0, 0, mi(600))}, use("b", 0, 0, mi(500)),
-       "quota.memory of tenant \"audio\" is 1Gi: its other services use 600Mi, and \"audio/b\" wants 500Mi for all its instances; lower spec.memory or the instances, or ask for a larger "
+      {"ceiling",
+       two,
+       {},
+       use("b", 0, 2500),
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 0 CPU, and \"audio/b\" wants a ceiling of 2500m CPU; lower spec.maxCpus, or "
+       "ask for a larger quota"},
+      {"memory",
+       two,
+       {use("a", 0, 0, mi(600))},
+       use("b", 0, 0, mi(500)),
+       "quota.memory of tenant \"audio\" is 1Gi: its other services use 600Mi, and \"audio/b\" wants 500Mi for all its instances; lower spec.memory "
+       "or the instances, or ask for a larger "
        "quota"},
       {"a shrunk quota refuses growth", two, {use("a", 3000)}, use("a", 3500), "quota.cpus"},
       {"but not less of the same", two, {use("a", 3000), use("b", 500)}, use("a", 2500), ""},
-      {"overflow saturates", two, {use("a", std::numeric_limits<std::int64_t>::max())}, use("b", std::numeric_limits<std::int64_t>::max()), "quota.cpus"},
+      {"overflow saturates",
+       two,
+       {use("a", std::numeric_limits<std::int64_t>::max())},
+       use("b", std::numeric_limits<std::int64_t>::max()),
+       "quota.cpus"},
   };
   for (const Case& c : cases) {
     const Status status = checkQuota(kAudio, c.quota, c.others, c.wanted);
