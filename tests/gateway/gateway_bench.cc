@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench_backends.h"
+#include "backends.h"
 #include "gateway/gateway.h"
 #include "http/server.h"
 #include "testing/bench_report.h"

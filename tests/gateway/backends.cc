@@ -1,8 +1,9 @@
-#include "bench_backends.h"
+#include "backends.h"
 
 #include <sys/stat.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -57,13 +58,11 @@ Workers::Workers(http::AsioLoop& loop, gateway::Gateway& gateway) : loop_(loop),
   std::string pattern = "/tmp/coterie-gateway-bench-XXXXXX";
   folder_ = ::mkdtemp(pattern.data());
   ::chmod(folder_.c_str(), 0755);
-  const char* cache = std::getenv("COTERIE_CACHE");
-  const char* home = std::getenv("HOME");
   process::ProcessOptions options;
   options.launcher = options.worker = COTERIE_WORKER_BINARY;
   options.launcherArguments = {"worker", "launch"};
   options.workerArguments = {"worker", "run"};
-  options.runtimeLibrary = (cache != nullptr ? std::string(cache) : std::string(home != nullptr ? home : "") + "/.cache/coterie") + "/ort/lib/libonnxruntime.so";
+  options.runtimeLibrary = runtimeLibrary();
   options.largestAnswer = Bytes(4 << 20);
   runtime_ = std::make_unique<process::ProcessRuntime>(loop_, options);
   runtime_->setListener(this);
@@ -127,6 +126,17 @@ void Workers::instanceEnded(InstanceId id, const InstanceEnd& end) {
 
 void Workers::misbehaved(InstanceId id, EndReason reason, const std::string& message) {
   loop_.post([this, id, reason, message] { runtime_->violated(id, reason, message); });
+}
+
+pid_t Workers::pidOf(const std::string& name) const {
+  const auto found = std::find_if(served_.rbegin(), served_.rend(), [&](const Served& served) { return served.service.name == name; });
+  return found == served_.rend() ? 0 : found->pid;
+}
+
+std::string Workers::runtimeLibrary() {
+  const char* cache = std::getenv("COTERIE_CACHE");
+  const char* home = std::getenv("HOME");
+  return (cache != nullptr ? std::string(cache) : std::string(home != nullptr ? home : "") + "/.cache/coterie") + "/ort/lib/libonnxruntime.so";
 }
 
 double cpuSecondsOf(pid_t pid) {

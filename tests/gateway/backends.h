@@ -1,4 +1,4 @@
-// What the gateway bench puts behind the gateway: a backend that answers at once in this process, and real worker processes.
+// What the bench and the tests put behind the gateway: a backend that answers at once in this process, and real worker processes.
 #pragma once
 
 #include <sys/types.h>
@@ -53,6 +53,8 @@ class Workers final : public ContainerRuntime::Listener, public channel::Supervi
   // Makes the model, starts a worker with that many lanes, waits until it is ready and publishes it under that name.
   Status serve(const std::string& name, const std::string& model, int lanes);
   [[nodiscard]] double cpuSeconds() const;  // of all workers, since they started
+  [[nodiscard]] pid_t pidOf(const std::string& name) const;  // of the latest worker of that name
+  [[nodiscard]] static std::string runtimeLibrary();
 
   void instanceProgress(InstanceId, int) override {}
   void instanceReady(InstanceId id, const InstanceReady& ready) override;
