@@ -21,7 +21,7 @@ std::vector<int> sizesFor(std::size_t cpus, const std::vector<Positions>& held) 
   std::vector<int> sizes(count, static_cast<int>(cpus / count));
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return held[a].size() > held[b].size(); });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return held[a].size() != held[b].size() ? held[a].size() > held[b].size() : a < b; });
   for (std::size_t i = 0; i < cpus % count; ++i) ++sizes[order[i]];
   return sizes;
 }

@@ -308,8 +308,21 @@ class History {
         fail("a floor is unmet: group " + std::to_string(group.id.value) + "\n" + text(snapshot_) + text(plan));
       }
     }
+    checkRounding(plan);
     if (poolFloor > 1000 * plan.pool.count()) fail("the pool's floors are unmet\n" + text(snapshot_) + text(plan));
     if (pending != (floors.cpus() > cpus)) fail("Pending does not follow Admission\n" + text(snapshot_) + text(plan));
+  }
+
+  // Whole CPUs are within one CPU of the entitlement, unless floors or a pool say otherwise (kinds apart: not checked on mixed machines).
+  void checkRounding(const Plan& plan) {
+    const bool plain = plan.pool.empty() && std::all_of(snapshot_.groups.begin(), snapshot_.groups.end(), [](const GroupState& group) { return group.floor.value == 0; });
+    if (!plain || whole_.cpus.front().capacity != whole_.cpus.back().capacity) return;
+    for (const GroupTarget& target : plan.groups) {
+      CpuSet home;
+      for (const ContainerTarget& container : target.containers) home |= container.home;
+      const std::int64_t cpus = home.count();
+      if (!target.pending && std::abs(1000 * cpus - target.entitlement.value) >= 1000) fail("rounding beyond a CPU\n" + text(snapshot_) + text(plan));
+    }
   }
 
   void checkPermutation(const Plan& plan) {

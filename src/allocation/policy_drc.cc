@@ -42,12 +42,23 @@ class Drc {
     assign();
     lend();
     finish(problem_, plan_);
-    std::stable_sort(plan_.reasons.begin(), plan_.reasons.end(), [](const Reason& a, const Reason& b) { return a.group < b.group; });
+    sortReasons();
     return std::move(plan_);
   }
 
  private:
   void say(std::size_t group, ReasonCode code, std::int64_t a, std::int64_t b = 0) { plan_.reasons.push_back({groups_[group]->id, code, a, b, {}}); }
+
+  // By group; those of one group stay in the order in which the stages gave them.
+  void sortReasons() {
+    std::vector<std::pair<GroupId, std::size_t>> order;
+    for (std::size_t i = 0; i < plan_.reasons.size(); ++i) order.emplace_back(plan_.reasons[i].group, i);
+    std::sort(order.begin(), order.end());
+    std::vector<Reason> sorted;
+    sorted.reserve(order.size());
+    for (const auto& [group, index] : order) sorted.push_back(plan_.reasons[index]);
+    plan_.reasons = std::move(sorted);
+  }
 
   void makeClaimants() {
     Claimant pool;

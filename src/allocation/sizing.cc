@@ -170,8 +170,8 @@ std::vector<std::int64_t> entitlements(const std::vector<const GroupState*>& gro
   }
   if (floors > capacity) return floorsByBand(groups, members, capacity);
 
-  // Members by tenant; a stable sort keeps the groups of a tenant ascending.
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return groups[at(a)]->tenant < groups[at(b)]->tenant; });
+  // Members by tenant; the groups of a tenant stay ascending.
+  std::sort(members.begin(), members.end(), [&](int a, int b) { return std::pair(groups[at(a)]->tenant, a) < std::pair(groups[at(b)]->tenant, b); });
   std::vector<Share> tenants;
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < members.size(); ++i) {
