@@ -29,7 +29,7 @@ bool methodFits(http::Method method, oip::Endpoint endpoint) {
 }  // namespace
 
 Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate)
-    : loop_(loop), options_(options), authenticate_(std::move(authenticate)), rng_(options.seed), self_(std::make_shared<Core*>(this)) {}
+    : loop_(loop), options_(options), authenticate_(std::move(authenticate)), rng_(options.seed), self_(std::make_shared<Core*>(this)), heavy_(loop) {}
 
 Gateway::Core::~Core() {
   *self_ = nullptr;

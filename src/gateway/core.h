@@ -7,13 +7,16 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "gateway/gateway.h"
+#include "gateway/heavy_work.h"
 #include "gateway/replies.h"
 #include "gateway/service.h"
 #include "oip/documents.h"
@@ -83,11 +86,17 @@ class Gateway::Core final : public DeploymentEvents {
   void startInfer(Call& call, const std::shared_ptr<Service>& service);
   void readPlain(Inference& inference);
   void readPacked(Inference& inference);
-  void onJson(Inference& inference, std::uint64_t binaryLength, bool hasHeader);
+  void parse(Inference& inference, std::optional<std::uint64_t> binaryLength);
   void onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength);
+  void onUnpacked(Inference& inference);
+  void copyTensors(Inference& inference);
   bool takeRequest(Inference& inference, Result<oip::InferRequest> request);
   void readTensors(Inference& inference);
   void bodyComplete(Inference& inference);
+  void onFilled(Inference& inference, const Status& filled);
+  // Runs `work` beside the loop, then `then` with its result on the loop; `work` may use the inference's buffers, its answer and its backend's signature.
+  template <typename T>
+  void aside(Inference& inference, std::function<T()> work, void (*then)(Core&, Inference&, T));
   bool buffer(Inference& inference, std::uint64_t bytes);
   void unbuffer(Inference& inference);
   bool checkClient(Inference& inference, const Status& read);
@@ -105,6 +114,8 @@ class Gateway::Core final : public DeploymentEvents {
   void run(Deployment& deployment, const dispatch::Dispatch& dispatch);
   void completed(Inference& inference, RunOutcome outcome);
   void respond(Inference& inference, std::unique_ptr<Answer> result);
+  struct Written;
+  void send(Inference& inference, Written written);
   void crashedOrLost(Inference& inference, const RunOutcome& outcome);
   void clientGone(Inference& inference);
   void refuse(Inference& inference, const Refused& refused);
@@ -128,10 +139,36 @@ class Gateway::Core final : public DeploymentEvents {
   std::vector<std::uint32_t> freeInferences_;
   RequestCounts unauthenticated_;
   std::int64_t bufferedBytes_{0};
-  std::vector<oip::OutputView> views_;  // reused
   TimerHandle tick_;
   bool ticking_{false};
   std::shared_ptr<Core*> self_;         // null inside once this is gone: for callbacks of backends
+  HeavyWork heavy_;                     // last, so that it ends first
 };
+
+// An answer as it will be sent.
+struct Gateway::Core::Written {
+  Status status;
+  oip::InferResponse text;
+  std::shared_ptr<const Answer> answer;
+};
+
+template <typename T>
+void Gateway::Core::aside(Inference& inference, std::function<T()> work, void (*then)(Core&, Inference&, T)) {
+  struct State {
+    std::function<T()> work;
+    std::optional<T> result;
+  };
+  auto state = std::make_shared<State>(State{std::move(work), std::nullopt});
+  inference.helping = true;
+  State* const raw = state.get();  // the closure that owns it runs and dies on the loop
+  heavy_.run(inference.tenant->id, [raw] { raw->result.emplace(raw->work()); }, [self = self_, ticket = ticketOf(inference), state, then] {
+    if (*self == nullptr) return;
+    Inference* const helped = (*self)->at(ticket);
+    if (helped == nullptr) return;
+    helped->helping = false;
+    if (helped->answered) return (*self)->release(*helped);
+    then(**self, *helped, std::move(*state->result));
+  });
+}
 
 }  // namespace coterie::gateway

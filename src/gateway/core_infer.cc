@@ -10,7 +10,9 @@ namespace coterie::gateway {
 
 namespace {
 
-constexpr std::size_t kKeptBuffer = 64 * 1024;  // larger ones are given back when the request ends
+constexpr std::size_t kKeptBuffer = 16 * 1024;  // larger ones are given back when the request ends
+constexpr std::size_t kInline = 64 * 1024;      // JSON up to this is read on the loop: a fraction of a millisecond
+constexpr std::size_t kInlinePacked = 1024;     // compressed bodies up to this
 constexpr std::size_t kLeastCell = 64;
 
 Refused refused(const Error& error) { return {error, {}, error.code == Code::ResourceExhausted || error.code == Code::Unavailable ? std::optional<Nanos>(Seconds(1)) : std::nullopt, 0}; }
@@ -107,7 +109,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.arrived = call.now;
   inference.deadline = call.now + service->settings.deadline;
   if (*timeout) inference.deadline = std::min(inference.deadline, call.now + **timeout);
-  inference.answered = inference.terminating = inference.retried = false;
+  inference.answered = inference.terminating = inference.retried = inference.helping = inference.packed = false;
   const bool plain = !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
   if (plain) readPlain(inference);
   else readPacked(inference);
@@ -138,13 +140,20 @@ void Gateway::Core::readPlain(Inference& inference) {
   const Ticket ticket = ticketOf(inference);
   inference.context->readInto({&part, 1}, [this, ticket, hasHeader, binary = bodyLength - jsonLength](const Status& read) {
     Inference* const reading = at(ticket);
-    if (reading != nullptr && checkClient(*reading, read)) onJson(*reading, binary, hasHeader);
+    if (reading != nullptr && checkClient(*reading, read)) parse(*reading, hasHeader ? std::optional(binary) : std::nullopt);
   });
 }
 
-void Gateway::Core::onJson(Inference& inference, std::uint64_t binaryLength, bool hasHeader) {
+void Gateway::Core::parse(Inference& inference, std::optional<std::uint64_t> binaryLength) {
   const ModelSignature& signature = inference.deployment->backend.signature();
-  if (takeRequest(inference, oip::parseInferRequest(inference.text, signature, hasHeader ? std::optional(binaryLength) : std::nullopt))) readTensors(inference);
+  const std::string_view json = std::string_view(inference.text).substr(0, inference.text.size() - (inference.packed ? binaryLength.value_or(0) : 0));
+  const auto then = [](Core& core, Inference& parsed, Result<oip::InferRequest> request) {
+    if (!core.takeRequest(parsed, std::move(request))) return;
+    if (parsed.packed) core.copyTensors(parsed);
+    else core.readTensors(parsed);
+  };
+  if (json.size() <= kInline) return then(*this, inference, oip::parseInferRequest(json, signature, binaryLength));
+  aside<Result<oip::InferRequest>>(inference, [json, &signature, binaryLength] { return oip::parseInferRequest(json, signature, binaryLength); }, then);
 }
 
 // Checks that the request may have memory, and takes a cell for it.
@@ -181,10 +190,14 @@ void Gateway::Core::readTensors(Inference& inference) {
 }
 
 void Gateway::Core::bodyComplete(Inference& inference) {
-  const ModelSignature& signature = inference.deployment->backend.signature();
-  const std::span<std::byte> cell = inference.cell->bytes();
-  Status ok = oip::fillJson(inference.request, signature, cell);
-  if (ok.ok()) ok = oip::checkBinary(inference.request, signature, cell);
+  if (inference.text.size() <= kInline) return onFilled(inference, oip::fillJson(inference.request, inference.deployment->backend.signature(), inference.cell->bytes()));
+  aside<Status>(
+      inference, [&request = inference.request, &signature = inference.deployment->backend.signature(), cell = inference.cell->bytes()] { return oip::fillJson(request, signature, cell); },
+      [](Core& core, Inference& filled, Status status) { core.onFilled(filled, status); });
+}
+
+void Gateway::Core::onFilled(Inference& inference, const Status& filled) {
+  const Status ok = filled.ok() ? oip::checkBinary(inference.request, inference.deployment->backend.signature(), inference.cell->bytes()) : filled;
   unbuffer(inference);
   if (!ok) return refuse(inference, refused(ok.error()));
   const Ticket ticket = ticketOf(inference);
@@ -213,21 +226,39 @@ void Gateway::Core::readPacked(Inference& inference) {
 }
 
 void Gateway::Core::onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength) {
-  auto plain = http::inflateBody(body, encoding, options_.maxBodyBytes);
-  if (!plain) return refuse(inference, refused(plain.error()));
-  unbuffer(inference);
-  if (!buffer(inference, plain->size())) return;
-  inference.text = std::move(*plain);
-  const ModelSignature& signature = inference.deployment->backend.signature();
-  const auto length = oip::parseHeaderLength(headerLength, inference.text.size());
+  const auto unpack = [most = options_.maxBodyBytes, encoding](const std::string& packed) { return http::inflateBody(packed, encoding, most); };
+  inference.lengthHeader = headerLength;
+  const auto then = [](Core& core, Inference& unpacked, Result<std::string> plain) {
+    if (!plain) return core.refuse(unpacked, refused(plain.error()));
+    core.unbuffer(unpacked);
+    if (!core.buffer(unpacked, plain->size())) return;
+    unpacked.text = std::move(*plain);
+    core.onUnpacked(unpacked);
+  };
+  const bool packed = !encoding.empty() && !http::equalsIgnoreCase(encoding, "identity");
+  if (!packed) return then(*this, inference, std::move(body));
+  if (body.size() <= kInlinePacked) return then(*this, inference, unpack(body));
+  aside<Result<std::string>>(inference, [unpack, packedBody = std::make_shared<std::string>(std::move(body))] { return unpack(*packedBody); }, then);
+}
+
+void Gateway::Core::onUnpacked(Inference& inference) {
+  const auto length = oip::parseHeaderLength(inference.lengthHeader, inference.text.size());
   if (!length) return refuse(inference, refused(length.error()));
-  const std::string_view all(inference.text);
-  const std::size_t jsonLength = length->value_or(all.size());
+  const std::size_t jsonLength = length->value_or(inference.text.size());
   if (jsonLength > options_.maxJsonBytes) return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
-  const bool raw = length->has_value() && jsonLength == 0;
-  const std::optional<std::uint64_t> binaryLength = length->has_value() ? std::optional<std::uint64_t>(all.size() - jsonLength) : std::nullopt;
-  if (!takeRequest(inference, raw ? oip::rawInferRequest(signature, all.size()) : oip::parseInferRequest(all.substr(0, jsonLength), signature, binaryLength))) return;
-  std::string_view rest = all.substr(jsonLength);
+  inference.packed = true;
+  if (*length == 0U) {
+    if (takeRequest(inference, oip::rawInferRequest(inference.deployment->backend.signature(), inference.text.size()))) copyTensors(inference);
+    return;
+  }
+  parse(inference, length->has_value() ? std::optional<std::uint64_t>(inference.text.size() - jsonLength) : std::nullopt);
+}
+
+// The tensors of a body that was read as a whole.
+void Gateway::Core::copyTensors(Inference& inference) {
+  std::uint64_t binary = 0;
+  for (const oip::RequestInput& input : inference.request.inputs) binary += input.source == oip::Source::Json ? 0 : input.length - (input.source == oip::Source::RawElement ? 4 : 0);
+  std::string_view rest = std::string_view(inference.text).substr(inference.text.size() - binary);
   const std::span<std::byte> cell = inference.cell->bytes();
   for (const oip::RequestInput& input : inference.request.inputs) {
     if (input.source == oip::Source::Json) continue;

@@ -6,6 +6,8 @@
 namespace coterie::gateway {
 
 namespace {
+constexpr std::size_t kInlineJsonOutput = 16 * 1024;  // tensor bytes that are written as JSON on the loop: a fraction of a millisecond
+
 Refused deadlinePassed() { return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0}; }
 }  // namespace
 
@@ -153,23 +155,37 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
 
 void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result) {
   const ModelSignature& signature = inference.deployment->backend.signature();
-  views_.clear();
-  const std::span<const OutputTensor> outputs = result->outputs();
+  const auto answer = std::shared_ptr<const Answer>(std::move(result));
+  const std::span<const OutputTensor> outputs = answer->outputs();
   const auto& wanted = inference.request.outputs;
   if (outputs.size() != wanted.size()) return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered another number of outputs than it was asked for"}, {}, {}, 0});
+  std::vector<oip::OutputView> views;
+  views.reserve(outputs.size());
+  std::size_t asJson = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    views_.push_back({&signature.outputs[static_cast<std::size_t>(wanted[i].output)], &outputs[i].shape, outputs[i].data, wanted[i].binary});
+    views.push_back({&signature.outputs[static_cast<std::size_t>(wanted[i].output)], &outputs[i].shape, outputs[i].data, wanted[i].binary});
+    if (!wanted[i].binary) asJson += outputs[i].data.size();
   }
-  oip::InferResponse text;
-  const Status written = oip::writeInferResponse(inference.model, oip::kModelVersion, inference.request.id, views_, text);
-  if (!written) return refuse(inference, {written.error(), {}, {}, 0});
+  // Of the inference only what nobody changes before it is released.
+  const auto write = [answer, views = std::move(views), &model = inference.model, &id = inference.request.id] {
+    Written written{{}, {}, answer};
+    written.status = oip::writeInferResponse(model, oip::kModelVersion, id, views, written.text);
+    return written;
+  };
+  if (asJson <= kInlineJsonOutput) return send(inference, write());
+  aside<Written>(inference, write, [](Core& core, Inference& done, Written written) { core.send(done, std::move(written)); });
+}
+
+void Gateway::Core::send(Inference& inference, Written written) {
+  if (!written.status) return refuse(inference, {written.status.error(), {}, {}, 0});
+  oip::InferResponse& text = written.text;
   http::Response response;
   response.contentType = text.binary ? "application/octet-stream" : "application/json";
   if (text.binary) response.headers.add("Inference-Header-Content-Length", std::to_string(text.json.size()));
   response.headers.add("X-Request-Id", inference.requestId);
   response.body = std::move(text.json);
   response.parts = std::move(text.parts);
-  if (!response.parts.empty()) response.owner = std::shared_ptr<const Answer>(std::move(result));
+  if (!response.parts.empty()) response.owner = std::move(written.answer);
   inference.service->statistics.bytesOut += static_cast<std::int64_t>(text.bytes);
   const auto context = std::move(inference.context);
   end(inference, 200, {});
@@ -202,7 +218,7 @@ void Gateway::Core::end(Inference& inference, int status, std::string_view reaso
   } else {
     statistics.failedNanos += total.count();
   }
-  if (inference.stage != Stage::Running) release(inference);
+  if (inference.stage != Stage::Running && !inference.helping) release(inference);
 }
 
 void Gateway::Core::uncharge(Inference& inference) {

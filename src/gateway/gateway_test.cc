@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "testing/fake_backend.h"
@@ -487,6 +488,43 @@ TEST_F(GatewayTest, DrainingRefusesNewRequestsAndFinishesOldOnes) {
   EXPECT_EQ(send(http::Method::Get, "/v2/health/live", {})->status, 200);
   backend.finish(1, 0);
   EXPECT_EQ(running->status, 200);
+}
+
+// --- Large JSON goes beside the loop ---
+
+std::string largeBody(int count) {
+  std::string body = R"({"inputs":[{"name":"x","shape":[)" + std::to_string(count) + R"(],"datatype":"FP32","data":[0.5)";
+  for (int i = 1; i < count; ++i) body += ",0.5";
+  return body + "]}]}";
+}
+
+TEST_F(GatewayTest, LargeJsonIsReadAndWrittenBesideTheLoop) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Echo);
+  const Sent large = infer("m", largeBody(50'000));
+  EXPECT_EQ(large->status, 0);
+  const Sent small = infer();
+  loop.runUntilIdle();
+  EXPECT_EQ(small->status, 200);
+  while (large->status == 0) loop.runUntilIdle(), std::this_thread::yield();
+  EXPECT_EQ(large->status, 200);
+  EXPECT_EQ(std::count(large->text.begin(), large->text.end(), '5'), 50'001);  // each 0.5, and the shape
+  const Sent wrong = infer("m", largeBody(50'000) + "x");
+  while (wrong->status == 0) loop.runUntilIdle(), std::this_thread::yield();
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_EQ(backend.cells(), 0U);
+  EXPECT_EQ(gateway.snapshot().bufferedBytes, 0);
+}
+
+TEST_F(GatewayTest, AClientThatLeavesWhileItsAnswerIsWrittenLeavesNothingBehind) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual);
+  const Sent sent = infer("m", largeBody(200'000));
+  while (backend.running().empty()) loop.runUntilIdle(), std::this_thread::yield();
+  backend.finish(1, 0);  // the answer's JSON is being written now
+  sent->leave();
+  EXPECT_EQ(sent->answers, 1);
+  while (backend.cells() > 0) loop.runUntilIdle(), std::this_thread::yield();
+  EXPECT_EQ(gateway.snapshot().tenants[0].concurrent, 0);
+  EXPECT_EQ(figures().requests.of(499), 1);
 }
 
 // --- Limits and figures ---

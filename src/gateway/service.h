@@ -119,7 +119,9 @@ struct Inference {
   Deployment* deployment{nullptr};
   std::string model;      // as the caller wrote it
   std::string requestId;
-  std::string text;       // the JSON part, or the whole unpacked body
+  std::string text;       // the JSON part, or (packed) the whole body
+  bool packed{false};     // came chunked or compressed, so it was read as a whole
+  std::string lengthHeader;  // of a packed one: Inference-Header-Content-Length
   std::int64_t buffered{0};
   std::int64_t charged{0};  // bytes on the tenant's queuedBytes
   oip::InferRequest request;
@@ -137,6 +139,7 @@ struct Inference {
   bool answered{false};
   bool terminating{false};
   bool retried{false};
+  bool helping{false};    // the helper thread works on it: its buffers stay
 };
 
 }  // namespace coterie::gateway
