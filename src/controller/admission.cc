@@ -139,13 +139,34 @@ bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& ten
   return true;
 }
 
-bool InstanceReconciler::admitMemory(ServiceRecord& record) {
-  if (record.memory.missing.value <= 0) return true;
+// Before the floor: who waits for memory must not keep CPUs from others.
+bool InstanceReconciler::admitMemory(ServiceRecord& record, const TenantView& tenant) {
+  if (record.memory.missing.value > 0) {
+    record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
+                                "spec.memory " + objects::bytesText(record.service.spec.memory) + " is less than the " + memoryText(record.memory.need) + " that the model " +
+                                    (record.memory.measured ? "needs (measured)" : "is taken to need (twice its files and 128 MB)") + ": " + memoryText(record.memory.missing) + " (" +
+                                    std::to_string(record.memory.missing.value) + " bytes) are missing. Raise spec.memory, or leave it out"});
+    return false;
+  }
+  if (!record.instances.empty()) return true;
+  const Room room = roomFor(&tenant);
+  const ServiceSteps first = planService({1, true, record.memory.limit, room.machine, room.quota, {}});
+  if (first.missing.value > 0) noteMissingMemory(record, first);
+  return first.missing.value == 0;
+}
+
+void InstanceReconciler::noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps) {
+  const bool beside = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
   record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
-                              "spec.memory " + objects::bytesText(record.service.spec.memory) + " is less than the " + memoryText(record.memory.need) + " that the model " +
-                                  (record.memory.measured ? "needs (measured)" : "is taken to need (twice its files and 128 MB)") + ": " + memoryText(record.memory.missing) + " (" +
-                                  std::to_string(record.memory.missing.value) + " bytes) are missing. Raise spec.memory, or leave it out"});
-  return false;
+                              fmt::format("an instance needs {} ({}); {} ({} bytes) are missing {}{}", memoryText(record.memory.limit), record.memory.measured ? "measured" : "estimated",
+                                          memoryText(steps.missing), steps.missing.value, steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine",
+                                          beside ? " beside the old model, which keeps serving" : "")});
+}
+
+InstanceReconciler::Room InstanceReconciler::roomFor(const TenantView* tenant) const {
+  Room room{config_.machineMemory - config_.systemMemory - memoryInUse(std::nullopt), Bytes(INT64_MAX)};
+  if (tenant != nullptr && tenant->spec.quota.memory.value > 0) room.quota = tenant->spec.quota.memory - memoryInUse(tenant->name);
+  return room;
 }
 
 Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant) const {

@@ -336,6 +336,15 @@ TEST_F(Controller, AFloorThatDoesNotFitIsPendingAndTouchesNobody) {
   EXPECT_EQ(condition("b", "Ready"), "True/Serving");
 }
 
+TEST_F(Controller, WhoWaitsForMemoryKeepsNoCpusFromOthers) {
+  files.put("a.onnx", "sum-a", Bytes(9'000'000'000));
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(4000); });
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(4000); });
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "False/InsufficientMemory");
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving");
+}
+
 TEST_F(Controller, TwoNewcomersInOneTurnAreCountedTogether) {
   for (const char* name : {"a", "b"}) {
     StoredObject object;
@@ -511,6 +520,7 @@ TEST(ControllerStart, NothingStartsBeforeEveryFileWasLookedAt) {
   first();
   c.loop.runUntilIdle();
   EXPECT_TRUE(c.runtime.starts.empty()) << "the allocator shall hear of all instances in one turn";
+  EXPECT_EQ(c.allocation.sets, 0);
   c.files.release();
   c.loop.runUntilIdle();
   EXPECT_EQ(c.runtime.starts.size(), 2u);

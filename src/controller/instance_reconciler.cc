@@ -1,6 +1,7 @@
 #include "controller/instance_reconciler.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -90,9 +91,10 @@ void InstanceReconciler::take(const StoredObject& object) {
 std::vector<ServiceRecord*> InstanceReconciler::oldestFirst() {
   std::vector<ServiceRecord*> ordered;
   for (auto& [name, record] : records_) ordered.push_back(&record);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const ServiceRecord* a, const ServiceRecord* b) { return a->created < b->created; });
   // Those that hold CPUs and memory come before those that wait for them.
-  std::stable_partition(ordered.begin(), ordered.end(), [](const ServiceRecord* r) { return r->admitted; });
+  std::sort(ordered.begin(), ordered.end(), [](const ServiceRecord* a, const ServiceRecord* b) {
+    return std::tuple(!a->admitted, a->created, a->group) < std::tuple(!b->admitted, b->created, b->group);
+  });
   return ordered;
 }
 
@@ -110,21 +112,15 @@ void InstanceReconciler::reconcileService(ServiceRecord& record) {
   situation.desired = record.desired;
   situation.mayStart = verdict == Verdict::Run;
   situation.limit = record.memory.limit;
-  situation.freeOnMachine = config_.machineMemory - config_.systemMemory - memoryInUse(std::nullopt);
-  situation.freeInQuota = Bytes(INT64_MAX);
-  if (tenant != nullptr && tenant->spec.quota.memory.value > 0) situation.freeInQuota = tenant->spec.quota.memory - memoryInUse(tenant->name);
+  const Room room = roomFor(tenant);
+  situation.freeOnMachine = room.machine;
+  situation.freeInQuota = room.quota;
   for (const InstanceRecord& instance : record.instances) {
     const bool sameTenant = tenant != nullptr && instance.tenant == tenant->name;
     situation.instances.push_back({instance.id, instance.state, sameTenant && instance.version == record.version});
   }
   const ServiceSteps steps = planService(situation);
-  if (steps.missing.value > 0) {
-    const bool beside = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
-    const std::string where = steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine";
-    record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
-                                "an instance needs " + memoryText(record.memory.limit) + (record.memory.measured ? " (measured)" : " (estimated)") + "; " + memoryText(steps.missing) + " (" +
-                                    std::to_string(steps.missing.value) + " bytes) are missing " + where + (beside ? " beside the old model, which keeps serving" : "")});
-  }
+  if (steps.missing.value > 0) noteMissingMemory(record, steps);
   execute(record, steps);
   tellGateway(record);
   setConditions(record);
@@ -151,15 +147,15 @@ InstanceReconciler::Verdict InstanceReconciler::admit(ServiceRecord& record) {
   const bool file = admitFile(record, *tenant);
   go = file && go;
   if (record.desired == 0) return Verdict::Hold;
+  if (go && !barrierPassed_) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
+  go = go && admitMemory(record, *tenant);
   go = go && admitFloor(record, *tenant);
-  go = go && admitMemory(record);
   const Instant now = ports_.loop.clock().now();
   if (go && record.backoff.waits(now) && record.lastEnd) {
     return refuse(Verdict::Hold, "Ready", "CrashLoopBackOff",
                   "the last instance ended: " + std::string(endReasonName(record.lastEnd->reason)) + ": " + record.lastEnd->message + "; started again after " +
                       std::to_string(std::chrono::duration_cast<Seconds>(record.backoff.delay()).count()) + " s (failure " + std::to_string(record.backoff.failures()) + ")");
   }
-  if (go && !barrierPassed_) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
   return go ? Verdict::Run : Verdict::Hold;
 }
 

@@ -114,6 +114,10 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
 
  private:
   using Records = std::map<ServiceName, ServiceRecord>;
+  struct Room {
+    Bytes machine;
+    Bytes quota;
+  };
   enum class Verdict : std::uint8_t { Run, Hold, None };  // start and keep; keep but start nothing; end all
 
   // instance_reconciler.cc: the pass
@@ -131,7 +135,9 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] bool admitQuota(ServiceRecord& record, const TenantView& tenant);
   [[nodiscard]] bool admitFile(ServiceRecord& record, const TenantView& tenant);
   [[nodiscard]] bool admitFloor(ServiceRecord& record, const TenantView& tenant);
-  [[nodiscard]] bool admitMemory(ServiceRecord& record);
+  [[nodiscard]] bool admitMemory(ServiceRecord& record, const TenantView& tenant);
+  static void noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps);
+  [[nodiscard]] Room roomFor(const TenantView* tenant) const;
   void inspect(ServiceRecord& record, const std::string& root);
   [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const;
