@@ -1,7 +1,7 @@
 // The objects people write: Tenant (cluster-scoped) and ModelService (namespaced), group coterie.dev, version v1alpha1.
 //
-// Kubernetes conventions: metadata, spec, status; conditions by type with reasons; observedGeneration. Typed values only: objects_decode.h turns a
-// Value tree into these and lists every fault by path; objects_encode.h goes back. A field without an enforcer is not here. Thread-compatible.
+// Kubernetes conventions: metadata, spec, status; conditions by type with reasons; observedGeneration. Typed values only: objects/decode.h turns a
+// Value tree into these and lists every fault by path; objects/encode.h goes back. A field without an enforcer is not here. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Condition {
 };
 
 struct TenantQuota {                   // 0: no limit
-  MilliCpu cpus;                       // quota.cpus: sum of the services' floors (minCpus x instances) and each service's ceiling
+  MilliCpu cpus;                       // quota.cpus: sum of the services' floors (minCpus), and each service's ceiling
   Bytes memory;                        // quota.memory: sum of the instances' memory limits
   std::int64_t services{0};            // quota.services
   std::int64_t requestsPerSecond{0};   // quota.requestsPerSecond

@@ -1,6 +1,6 @@
 // A generic tree of values, as YAML and JSON have them, with the place each came from, so that a fault can be shown by path and line.
 //
-// Maps keep the order in which keys were written. Text adapters (src/text) parse and print it; typed objects decode from it (objects_decode.h).
+// Maps keep the order in which keys were written. Text adapters (src/text) parse and print it; typed objects decode from it (objects/decode.h).
 // Thread-compatible.
 #pragma once
 

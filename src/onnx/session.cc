@@ -134,7 +134,7 @@ Status configure(const OrtApi& api, OrtSessionOptions* options, const LoadOption
   if (Status s = toStatus(api, api.SetIntraOpNumThreads(options, wanted.threads)); !s.ok()) return s;
   if (Status s = toStatus(api, api.SetInterOpNumThreads(options, 1)); !s.ok()) return s;
   // A thread that spins takes a CPU from a neighbour; alone it gains 1-2 %.
-  if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0")); !s.ok()) return s;
+  if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", wanted.spin ? "1" : "0")); !s.ok()) return s;
   if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0")); !s.ok()) return s;
   if (!wanted.externalFiles.empty()) return addExternal(api, options, wanted.externalFiles);
   return {};

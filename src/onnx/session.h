@@ -47,6 +47,7 @@ struct ExternalFile {
 
 struct LoadOptions {
   int threads{1};                        // of one run; 1: the calling thread alone
+  bool spin{false};                      // they wait busily between the parts of a run
   std::vector<ExternalFile> externalFiles;
 };
 

@@ -123,7 +123,7 @@ Status ProcessRuntime::launchChild(Instance& instance, int requestArena, std::ui
 // Before the launcher is told anything: it waits for its first message inside the groups.
 void ProcessRuntime::limitChild(Instance& instance) {
   const InstanceSpec& spec = instance.spec;
-  const std::string name = std::to_string(::getpid()) + "-" + std::to_string(spec.id.value);
+  const std::string name = std::to_string(::getpid()) + "-" + std::to_string(instance.child.pid);
   if (spec.memoryLimit.value > 0) {
     auto memory = WorkerCgroup::create(CgroupKind::Memory, name, spec.memoryLimit.value);
     if (memory.ok() && memory->attach(instance.child.pid).ok()) instance.memory = std::move(memory).value();

@@ -39,7 +39,7 @@ ServiceUse useOf(const ModelService& service, Bytes measuredMemory) {
   const ModelServiceSpec& spec = service.spec;
   const int instances = std::max(0, spec.instances.value_or(spec.minInstances));
   const Bytes each = spec.memory.value > 0 ? spec.memory : measuredMemory;
-  return {service.serviceName(), MilliCpu(times(spec.minCpus.value, instances)), spec.maxCpus, Bytes(times(each.value, instances))};
+  return {service.serviceName(), spec.minCpus, spec.maxCpus, Bytes(times(each.value, instances))};
 }
 
 MilliCpu ceilingWithin(const TenantQuota& quota, MilliCpu maxCpus) {
@@ -70,7 +70,7 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
   if (quota.cpus.value > 0 && wanted.floor > before.floor && add(floors, wanted.floor.value) > quota.cpus.value) {
     return exceeded(
         tenant, wanted,
-        {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus x instances)", "lower spec.minCpus or the instances"});
+        {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus)", "lower spec.minCpus"});
   }
   if (quota.cpus.value > 0 && wanted.ceiling > quota.cpus && (!existed || wanted.ceiling > before.ceiling)) {
     return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), "a ceiling of " + cpuText(wanted.ceiling.value), "lower spec.maxCpus"});

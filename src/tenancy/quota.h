@@ -1,7 +1,7 @@
 // A tenant's quota of services, CPU and memory, checked when an object is written and when an instance is to be added.
 //
-// What counts, as Tenant.spec.quota defines it (model/objects.h): services by number; quota.cpus bounds the sum of the services' floors (minCpus x
-// instances) and each service's ceiling (maxCpus) by itself; quota.memory the sum of the instances' memory limits. Instances: spec.instances, else
+// What counts, as Tenant.spec.quota defines it (model/objects.h): services by number; quota.cpus bounds the sum of the services' floors (minCpus)
+// and each service's ceiling (maxCpus) by itself; quota.memory the sum of the instances' memory limits. Instances: spec.instances, else
 // spec.minInstances (more of them are the scaler's choice, within the memory quota then). A limit of 0 is none. A smaller quota breaks nothing that
 // exists: only growth is refused. O(services). Integers; sums saturate. Errors: ResourceExhausted/QuotaExceeded; the message names field, limit, use,
 // wanted amount and what to do. Pure. Thread-compatible.
@@ -18,7 +18,7 @@ namespace coterie::tenancy {
 
 struct ServiceUse {
   ServiceName service;
-  MilliCpu floor;    // of the group: minCpus x instances
+  MilliCpu floor;    // of the group: minCpus
   MilliCpu ceiling;  // 0: the machine
   Bytes memory;      // of all instances; 0: not known yet
 };

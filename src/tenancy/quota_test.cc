@@ -39,8 +39,8 @@ TEST(Quota, Table) {
        two,
        {use("a", 1500)},
        use("b", 1000),
-       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 1500m CPU, and \"audio/b\" wants 1 CPU (minCpus x instances); lower "
-       "spec.minCpus or the instances, or ask for a "
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 1500m CPU, and \"audio/b\" wants 1 CPU (minCpus); lower "
+       "spec.minCpus, or ask for a "
        "larger quota"},
       {"own old floor does not count", two, {use("a", 500), use("b", 1500)}, use("b", 1400), ""},
       {"ceiling",
@@ -84,12 +84,12 @@ TEST(Quota, UseOfAService) {
   service.spec.minInstances = 2;
   service.spec.maxInstances = 8;
   ServiceUse use = useOf(service, mi(100));
-  EXPECT_EQ(use.floor, MilliCpu(1000));
+  EXPECT_EQ(use.floor, MilliCpu(500));  // the group's, however many instances
   EXPECT_EQ(use.memory, mi(200));
   service.spec.instances = 3;
   service.spec.memory = mi(64);
   use = useOf(service, mi(100));
-  EXPECT_EQ(use.floor, MilliCpu(1500));
+  EXPECT_EQ(use.floor, MilliCpu(500));
   EXPECT_EQ(use.memory, mi(192));
 }
 

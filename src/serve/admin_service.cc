@@ -1,0 +1,192 @@
+#include "serve/admin_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/explain_text.h"
+
+namespace coterie::serve {
+
+namespace {
+std::string_view stateName(controller::InstanceState state) {
+  switch (state) {
+    case controller::InstanceState::Starting: return "Starting";
+    case controller::InstanceState::Ready: return "Loaded";
+    case controller::InstanceState::Serving: return "Ready";
+    default: return "Draining";
+  }
+}
+
+const agent::ContainerView* containerOf(const agent::GroupView& group, InstanceId id) {
+  const auto found =
+      std::find_if(group.containers.begin(), group.containers.end(), [&](const agent::ContainerView& one) { return one.instance == id; });
+  return found == group.containers.end() ? nullptr : &*found;
+}
+
+MilliCpu homeOf(const agent::GroupView& group) {
+  if (group.inPool) return group.entitlement;
+  CpuSet home;
+  for (const auto& container : group.containers) home |= container.home;
+  return MilliCpu(1000LL * home.count());
+}
+}  // namespace
+
+Result<controller::ServiceSummary> AdminService::find(const ServiceName& service) const {
+  auto summary = parts_.reconciler.summary(service);
+  if (!summary) return Error{Code::NotFound, "ServiceNotFound", "no ModelService " + service.path() + "; `coterie get modelservices -A` lists them"};
+  return *std::move(summary);
+}
+
+Result<admin::Explanation> AdminService::explain(const ServiceName& service) const {
+  const auto summary = find(service);
+  if (!summary) return summary.error();
+  admin::Explanation explanation;
+  explanation.service = service;
+  explanation.tenant = summary->tenant;
+  explanation.floor = summary->spec.minCpus;
+  explanation.ceiling = summary->spec.maxCpus;
+  explanation.instances = summary->serving;
+  explanation.whyThisMany.push_back({"Instances", summary->spec.instances
+                                                      ? "spec.instances asks for " + std::to_string(*summary->spec.instances) + " instances"
+                                                      : std::to_string(summary->desired) + " instances, within minInstances..maxInstances"});
+  for (const auto& obstacle : summary->obstacles) explanation.whyNotMore.push_back({obstacle.reason, obstacle.message});
+  const auto group = parts_.drc.explainGroup(summary->group);
+  if (!group) return explanation;
+  explanation.entitlement = group->entitlement;
+  explanation.demand = group->demand;
+  const agent::DrcView view = parts_.drc.view();
+  CpuSet home;
+  CpuSet loans;
+  for (const auto& container : group->containers) {
+    home |= container.home;
+    loans |= container.loans;
+    explanation.ownLanes += container.lanes.ownLanes;
+    explanation.loanLanes += container.lanes.loanLanes;
+  }
+  (group->inPool ? explanation.pool : explanation.home) = group->inPool ? view.pool.toString() : home.toString();
+  explanation.loans = loans.toString();
+  ReasonTexts texts = explainReasons(group->reasons);
+  const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
+  append(explanation.whyThese, texts.whyThese);
+  append(explanation.whyThisMany, texts.whyThisMany);
+  append(explanation.whyNotMore, texts.whyNotMore);
+  for (const auto& caveat : view.caveats) explanation.whyThese.push_back({"Enforcement", view.controller + ": " + caveat});
+  if (view.frozen) explanation.whyNotMore.push_back({"ControllerOff", "`coterie drc off` is in force: plans are frozen; `coterie drc on` resumes"});
+  return explanation;
+}
+
+Result<std::vector<admin::InstanceInfo>> AdminService::instances(const ServiceName& service) const {
+  const auto summary = find(service);
+  if (!summary) return summary.error();
+  const auto group = parts_.drc.explainGroup(summary->group);
+  std::vector<admin::InstanceInfo> infos;
+  for (const auto& instance : summary->instances) {
+    admin::InstanceInfo info;
+    info.id = instance.id;
+    info.pid = instance.pid;
+    info.state = stateName(instance.state);
+    info.restarts = summary->restarts;
+    info.memory = parts_.runtime.residentMemory(instance.id);
+    info.memoryLimit = instance.memoryLimit;
+    info.started = instance.started;
+    if (const auto* container = group ? containerOf(*group, instance.id) : nullptr) {
+      info.home = container->observed ? container->observed->home.toString() : container->home.toString();
+      info.ownLanes = container->lanes.ownLanes;
+      info.loanLanes = container->lanes.loanLanes;
+    }
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+// Rates over the time since the last look, at least 200 ms, so that two who look at once both see figures.
+const AdminService::Rates& AdminService::ratesOf(const ServiceName& service, std::int64_t requests, const agent::GroupView& group) const {
+  Rates& rates = rates_[service];
+  const Instant now = parts_.loop.clock().now();
+  const Nanos passed = now - rates.at;
+  if (passed < Millis(200)) return rates;
+  const auto milliCpus = [&](Nanos more) { return MilliCpu(more.count() * 1000 / passed.count()); };
+  if (rates.at != Instant{}) {
+    rates.requestsPerSecond = static_cast<double>(requests - rates.requests) * 1e9 / static_cast<double>(passed.count());
+    rates.use = milliCpus(group.counters.used - rates.used);
+    rates.lentRate = milliCpus(group.counters.lent - rates.lent);
+    rates.borrowedRate = milliCpus(group.counters.borrowed - rates.borrowed);
+  }
+  rates.at = now;
+  rates.requests = requests;
+  rates.used = group.counters.used;
+  rates.lent = group.counters.lent;
+  rates.borrowed = group.counters.borrowed;
+  return rates;
+}
+
+admin::TopReport AdminService::top() const {
+  admin::TopReport report;
+  const agent::DrcView view = parts_.drc.view();
+  report.capacity = MilliCpu(1000LL * (view.allowed & view.online).count());
+  report.drcOn = !view.frozen;
+  const auto groups = parts_.drc.groups();
+  const GatewayFigures figures = parts_.bridge.figures();
+  for (const auto& summary : parts_.reconciler.summaries()) {
+    admin::TopService top;
+    top.service = summary.name;
+    top.tenant = summary.tenant;
+    top.ready = summary.serving > 0;
+    top.instances = summary.serving;
+    top.objective = summary.spec.objective ? summary.spec.objective->latency : Nanos{};
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const agent::GroupView& one) { return one.spec.id == summary.group; });
+    const auto& services = figures.gateway.services;
+    const auto service =
+        std::find_if(services.begin(), services.end(), [&](const gateway::ServiceSnapshot& one) { return one.name == summary.name; });
+    if (service != services.end()) {
+      top.queued = service->queued;
+      top.inFlight = service->inFlight;
+      top.p50 = Nanos(service->recentTotal.quantile(0.5));
+      top.p99 = Nanos(service->recentTotal.quantile(0.99));
+    }
+    if (group != groups.end()) {
+      const Rates& rates = ratesOf(summary.name, service == services.end() ? 0 : service->requests.started, *group);
+      top.requestsPerSecond = rates.requestsPerSecond;
+      top.entitlement = group->entitlement;
+      top.home = homeOf(*group);
+      top.use = rates.use;
+      top.lent = rates.lentRate;
+      top.borrowed = rates.borrowedRate;
+      report.use += rates.use;
+    }
+    report.services.push_back(std::move(top));
+  }
+  return report;
+}
+
+Result<admin::LogPage> AdminService::logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const {
+  if (const auto summary = find(service); !summary) return summary.error();
+  return parts_.logs.read(service, after, most);
+}
+
+Status AdminService::setDrc(admin::DrcMode mode) {
+  mode == admin::DrcMode::Off ? parts_.drc.freeze() : parts_.drc.unfreeze();
+  return {};
+}
+
+Result<identity::NewKey> AdminService::createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) {
+  return parts_.keys.create(tenant, label, lifetime, parts_.loop.clock().wall());
+}
+
+Result<identity::NewKey> AdminService::rotateKey(const std::string& id, Seconds grace) {
+  return parts_.keys.rotate(id, grace, parts_.loop.clock().wall());
+}
+
+Status AdminService::revokeKey(const std::string& id) { return parts_.keys.revoke(id, parts_.loop.clock().wall()); }
+
+Status AdminService::revokeAllKeys(const TenantName& tenant) {
+  const auto revoked = parts_.keys.revokeAll(tenant, parts_.loop.clock().wall());
+  return revoked ? Status{} : Status(revoked.error());
+}
+
+Bytes AdminService::measuredMemory(const ServiceName& service) const {
+  const auto summary = parts_.reconciler.summary(service);
+  return summary ? summary->measuredMemory : Bytes{};
+}
+
+}  // namespace coterie::serve

@@ -1,0 +1,62 @@
+// What an administrator may ask of a running `coterie serve`, answered from its parts. Thread rule: control loop.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "admin/admin_backend.h"
+#include "agent/drc.h"
+#include "controller/instance_reconciler.h"
+#include "identity/key_store.h"
+#include "ports/clock.h"
+#include "ports/container_runtime.h"
+#include "ports/event_log.h"
+#include "serve/bridge.h"
+#include "serve/log_book.h"
+
+namespace coterie::serve {
+
+class AdminService final : public admin::AdminBackend {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    agent::Drc& drc;
+    controller::InstanceReconciler& reconciler;
+    const Bridge& bridge;
+    identity::KeyStore& keys;
+    const ContainerRuntime& runtime;
+    const LogBook& logs;
+  };
+  AdminService(Parts parts, admin::VersionInfo version) : parts_(parts), version_(std::move(version)) {}
+
+  [[nodiscard]] admin::VersionInfo version() const override { return version_; }
+  [[nodiscard]] Result<admin::Explanation> explain(const ServiceName& service) const override;
+  [[nodiscard]] Result<std::vector<admin::InstanceInfo>> instances(const ServiceName& service) const override;
+  [[nodiscard]] admin::TopReport top() const override;
+  [[nodiscard]] Result<admin::LogPage> logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const override;
+  [[nodiscard]] admin::DrcMode drc() const override { return parts_.drc.view().frozen ? admin::DrcMode::Off : admin::DrcMode::On; }
+  [[nodiscard]] Status setDrc(admin::DrcMode mode) override;
+  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) override;
+  [[nodiscard]] std::vector<identity::KeyInfo> listKeys(const std::optional<TenantName>& tenant) const override { return parts_.keys.list(tenant); }
+  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) override;
+  [[nodiscard]] Status revokeKey(const std::string& id) override;
+  [[nodiscard]] Status revokeAllKeys(const TenantName& tenant) override;
+  [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override;
+
+ private:
+  struct Rates {  // figures of the last look, for rates
+    Instant at{};
+    std::int64_t requests{0};
+    Nanos used{}, lent{}, borrowed{};
+    double requestsPerSecond{0};
+    MilliCpu use, lentRate, borrowedRate;
+  };
+  [[nodiscard]] Result<controller::ServiceSummary> find(const ServiceName& service) const;
+  [[nodiscard]] const Rates& ratesOf(const ServiceName& service, std::int64_t requests, const agent::GroupView& group) const;
+
+  Parts parts_;
+  admin::VersionInfo version_;
+  mutable std::map<ServiceName, Rates> rates_;
+};
+
+}  // namespace coterie::serve

@@ -1,0 +1,17 @@
+// Brings the store to what manifests say, in-process: the same rules as the admin API's writes. Thread rule: control loop.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admin/admission.h"
+#include "base/result.h"
+#include "objects/decode.h"
+#include "ports/object_store.h"
+
+namespace coterie::serve {
+
+// Tenants must come before their services. What is stored already in the same form is not written. Stops at the first error, naming the object.
+[[nodiscard]] Status applyObjects(const std::vector<objects::AnyObject>& objects, ObjectStore& store, const admin::MeasuredMemory& measured);
+
+}  // namespace coterie::serve

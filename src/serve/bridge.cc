@@ -1,0 +1,170 @@
+#include "serve/bridge.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "base/log.h"
+
+namespace coterie::serve {
+
+namespace {
+constexpr int kDeadlinesPerObjective = 10;
+constexpr Nanos kDefaultDeadline = Seconds(30);
+}  // namespace
+
+Bridge::Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime,
+               channel::ArenaOptions arena)
+    : control_(control), gatewayLoop_(gatewayLoop), gateway_(gateway), runtime_(runtime), arena_(arena) {
+  side_ =
+      std::make_unique<GatewaySide>(gatewayLoop_, gateway_, *this, [this](const ServiceName& name, std::shared_ptr<const gateway::ServiceLoad> load) {
+        control_.post([this, name, load = std::move(load)] {
+          if (const auto found = services_.find(name); found != services_.end()) found->second.load = load;
+        });
+      });
+}
+
+Bridge::~Bridge() = default;
+
+agent::DemandSample Bridge::sampleDemand(GroupId group) const {
+  agent::DemandSample sample;
+  const auto name = groups_.find(group);
+  const auto service = name == groups_.end() ? services_.end() : services_.find(name->second);
+  if (service == services_.end() || service->second.load == nullptr) return sample;
+  const gateway::ServiceLoad& load = *service->second.load;
+  sample.arrivals = agent::MilliRps(load.arrivalsMilliPerSecond.load(std::memory_order_relaxed));
+  sample.cpuPerRequest = Nanos(load.cpuNanosPerRequest.load(std::memory_order_relaxed));
+  sample.queued = load.queued.load(std::memory_order_relaxed);
+  sample.queuedBeyondOwnLanes = load.queuedBeyondOwnLanes.load(std::memory_order_relaxed);
+  return sample;
+}
+
+GatewayFigures Bridge::figures() const {
+  auto promise = std::make_shared<std::promise<GatewayFigures>>();  // shared with a closure that may run after we gave up
+  auto answer = promise->get_future();
+  gatewayLoop_.post([this, promise] { promise->set_value({gateway_.snapshot(), server_ != nullptr ? server_->stats() : http::ServerStats{}}); });
+  if (answer.wait_for(Seconds(2)) != std::future_status::ready) return {};
+  return answer.get();
+}
+
+std::optional<GroupId> Bridge::groupOf(const ServiceName& service) const {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) { return entry.second == service; });
+  return found == groups_.end() ? std::nullopt : std::optional(found->first);
+}
+
+void Bridge::setTenant(const TenantName& tenant, const TenantSpec& spec) {
+  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.quota}); });
+}
+
+void Bridge::removeTenant(const TenantName& tenant) {
+  gatewayLoop_.post([this, tenant] { gateway_.removeTenant(tenant); });
+}
+
+void Bridge::setService(const controller::GatewayService& service) {
+  const ServiceName name = service.service.serviceName();
+  Service& entry = services_[name];
+  if (entry.arena == nullptr) {
+    auto arena = channel::RequestArena::create(arena_);
+    if (!arena) return log::error("serve", name.path() + ": no shared memory for requests: " + arena.error().message);
+    entry.arena = std::move(arena).value();
+    if (const Status shared = runtime_.setRequestArena(name, entry.arena->fd(), entry.arena->size()); !shared)
+      log::error("serve", shared.error().message);
+  }
+  const ModelServiceSpec& spec = service.service.spec;
+  entry.settings.tenant = service.tenant;
+  entry.settings.weight = spec.weight;
+  entry.settings.objective = spec.objective ? spec.objective->latency : Nanos{};
+  entry.settings.deadline = spec.objective ? spec.objective->latency * kDeadlinesPerObjective : kDefaultDeadline;
+  entry.settings.notReadyReason = service.notReadyReason;
+  entry.settings.notReadyMessage = service.notReadyMessage;
+  entry.settings.queueFormed = [this, name] {
+    control_.post([this, name] {
+      if (const auto group = groupOf(name)) drc_->demandChanged(*group);
+    });
+  };
+  publish(name, entry);
+}
+
+void Bridge::publish(const ServiceName& name, const Service& service) {
+  gatewayLoop_.post([this, name, settings = service.settings, arena = service.arena] { side_->setService(name, settings, arena); });
+}
+
+void Bridge::removeService(const ServiceName& service) {
+  services_.erase(service);
+  gatewayLoop_.post([this, service] { side_->removeService(service); });
+}
+
+void Bridge::addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady& ready) {
+  auto endpoint = runtime_.takeEndpoint(instance);
+  if (!endpoint) return log::error("serve", service.path() + ": " + endpoint.error().message);
+  if (const auto found = services_.find(service); found != services_.end() && !ready.speeds.empty()) {
+    found->second.settings.initialRun = std::max(ready.speeds.front().mean, Nanos(1000));
+    publish(service, found->second);
+  }
+  auto shared = std::make_shared<channel::InstanceEndpoint>(std::move(endpoint).value());  // std::function wants copies; used once
+  gatewayLoop_.post([this, service, version, shared] { side_->addInstance(service, version, std::move(*shared)); });
+}
+
+void Bridge::drainInstance(InstanceId instance, std::function<void()> drained) {
+  gatewayLoop_.post([this, instance, drained = std::move(drained)] { side_->drainInstance(instance, [this, drained] { control_.post(drained); }); });
+}
+
+void Bridge::instanceGone(InstanceId instance) {
+  gatewayLoop_.post([this, instance] { side_->instanceGone(instance); });
+}
+
+TenantId Bridge::tenantId(const TenantName& tenant) const {
+  return tenantIds_.try_emplace(tenant, TenantId(static_cast<std::int32_t>(tenantIds_.size()))).first->second;
+}
+
+agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
+  agent::GroupSpec spec;
+  spec.id = group.id;
+  spec.service = group.service;
+  spec.tenant = tenantId(group.tenant);
+  spec.tenantWeight = group.tenantWeight;
+  spec.weight = group.weight;
+  spec.floor = group.floor;
+  spec.ceiling = group.ceiling;
+  spec.latencyCritical = group.latencyCritical;
+  spec.objective = group.objective;
+  return spec;
+}
+
+MilliCpu Bridge::missingForFloor(const controller::ServiceGroup& group) const { return drc_->missingForFloor(specOf(group)); }
+
+void Bridge::setGroup(const controller::ServiceGroup& group) {
+  groups_[group.id] = group.service;
+  drc_->setGroup(specOf(group));
+}
+
+void Bridge::removeGroup(GroupId group) {
+  groups_.erase(group);
+  drc_->removeGroup(group);
+}
+
+void Bridge::instanceStarting(GroupId group, InstanceId instance) { drc_->instanceStarting(group, instance); }
+void Bridge::instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) { drc_->instanceReady(group, instance, ready); }
+void Bridge::instanceEnded(GroupId, InstanceId instance) { drc_->instanceEnded(instance); }
+
+void Bridge::lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) {
+  const auto name = groups_.find(group);
+  if (name == groups_.end()) return;
+  gatewayLoop_.post([this, service = name->second, lanes] {
+    for (const auto& lane : lanes) gateway_.setLanes(service, lane.instance, {lane.ownLanes, lane.loanLanes});
+  });
+  // The reconciler shows homes in the status; asked on a later turn, since we are inside the DRC here.
+  control_.post([this, group, lanes] {
+    for (const auto& lane : lanes) reconciler_->placed(group, lane.instance, drc_->plannedHome(lane.instance), {});
+  });
+}
+
+void Bridge::pendingChanged(GroupId group, bool pending) {
+  control_.post([this, group, pending] { pending ? reconciler_->floorLost(group) : reconciler_->lookAgain(); });
+}
+
+void Bridge::misbehaved(InstanceId id, EndReason reason, const std::string& message) {
+  control_.post([this, id, reason, message] { runtime_.violated(id, reason, message); });
+}
+
+}  // namespace coterie::serve

@@ -1,0 +1,98 @@
+// The only place where the control loop and the gateway's loop meet.
+//
+// Towards the reconcilers it is the GatewayPort and the AllocationPort, towards the DRC its listener, towards the backends their supervision. Calls
+// cross as posted closures that carry values; load figures cross through ServiceLoad's atomics. Nothing here blocks, save snapshot(), which waits for
+// one turn of the gateway's loop (the gateway never waits for the control loop, so this cannot lock up). O(1) plus what the called part costs. Thread
+// rule: control loop, save misbehaved(), which comes from the gateway's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "agent/drc.h"
+#include "channel/arena.h"
+#include "channel/local_backend.h"
+#include "controller/allocation_port.h"
+#include "controller/gateway_port.h"
+#include "controller/instance_reconciler.h"
+#include "gateway/gateway.h"
+#include "http/asio_loop.h"
+#include "http/server.h"
+#include "process/process_runtime.h"
+#include "serve/gateway_side.h"
+
+namespace coterie::serve {
+
+struct GatewayFigures {
+  gateway::GatewaySnapshot gateway;
+  http::ServerStats server;
+};
+
+class Bridge final : public controller::GatewayPort, public controller::AllocationPort, public agent::Drc::Listener, public channel::Supervision {
+ public:
+  Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime,
+         channel::ArenaOptions arena);
+  ~Bridge() override;
+
+  // The parts that need the bridge themselves; before anything runs.
+  void connect(agent::Drc& drc, controller::InstanceReconciler& reconciler) {
+    drc_ = &drc;
+    reconciler_ = &reconciler;
+  }
+  void connectServer(const http::Server* server) { server_ = server; }
+  [[nodiscard]] agent::DemandSample sampleDemand(GroupId group) const;
+  // Waits for the gateway's loop; empty figures if it does not answer within two seconds.
+  [[nodiscard]] GatewayFigures figures() const;
+  [[nodiscard]] std::optional<GroupId> groupOf(const ServiceName& service) const;
+
+  // controller::GatewayPort
+  void setTenant(const TenantName& tenant, const TenantSpec& spec) override;
+  void removeTenant(const TenantName& tenant) override;
+  void setService(const controller::GatewayService& service) override;
+  void removeService(const ServiceName& service) override;
+  void addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady& ready) override;
+  void drainInstance(InstanceId instance, std::function<void()> drained) override;
+  void instanceGone(InstanceId instance) override;
+
+  // controller::AllocationPort
+  [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override;
+  void setGroup(const controller::ServiceGroup& group) override;
+  void removeGroup(GroupId group) override;
+  void instanceStarting(GroupId group, InstanceId instance) override;
+  void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) override;
+  void instanceEnded(GroupId group, InstanceId instance) override;
+
+  // agent::Drc::Listener
+  void lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) override;
+  void pendingChanged(GroupId group, bool pending) override;
+
+  // channel::Supervision, on the gateway's loop
+  void misbehaved(InstanceId id, EndReason reason, const std::string& message) override;
+
+ private:
+  struct Service {
+    std::shared_ptr<channel::RequestArena> arena;
+    std::shared_ptr<const gateway::ServiceLoad> load;  // written by the gateway's loop, read here: atomics only
+    gateway::ServiceSettings settings;
+  };
+  [[nodiscard]] agent::GroupSpec specOf(const controller::ServiceGroup& group) const;
+  [[nodiscard]] TenantId tenantId(const TenantName& tenant) const;
+  void publish(const ServiceName& name, const Service& service);
+
+  http::AsioLoop& control_;
+  http::AsioLoop& gatewayLoop_;
+  gateway::Gateway& gateway_;
+  process::ProcessRuntime& runtime_;
+  channel::ArenaOptions arena_;
+  std::unique_ptr<GatewaySide> side_;  // used on the gateway's loop
+  agent::Drc* drc_{nullptr};
+  controller::InstanceReconciler* reconciler_{nullptr};
+  const http::Server* server_{nullptr};
+  std::map<ServiceName, Service> services_;
+  std::map<GroupId, ServiceName> groups_;
+  mutable std::map<TenantName, TenantId> tenantIds_;
+};
+
+}  // namespace coterie::serve

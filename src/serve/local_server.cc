@@ -1,0 +1,321 @@
+#include "serve/local_server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "admin/admin_handler.h"
+#include "admin/metrics_handler.h"
+#include "agent/realtime_applier.h"
+#include "base/log.h"
+#include "controller/tenant_reconciler.h"
+#include "files/threaded_model_files.h"
+#include "gateway/gateway.h"
+#include "http/server.h"
+#include "identity/key_store.h"
+#include "linux/affinity_controller.h"
+#include "linux/cgroup_v1_controller.h"
+#include "linux/execute_write.h"
+#include "linux/live_machine.h"
+#include "process/process_runtime.h"
+#include "serve/admin_service.h"
+#include "serve/apply_manifests.h"
+#include "serve/bridge.h"
+#include "serve/file_home_journal.h"
+#include "serve/log_book.h"
+#include "serve/metrics.h"
+#include "serve/version.h"
+#include "sqlite/sqlite_store.h"
+
+namespace coterie::serve {
+
+namespace {
+
+constexpr std::uint32_t kFirstTenantUser = 200'000;  // workers of tenant i run as this plus i, when we are root
+constexpr std::string_view kDemoLabel = "quickstart";
+constexpr Bytes kSystemMemory{256LL << 20};
+
+Status makeStateFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{Code::Unavailable, "StateFolder", path + ": " + std::strerror(errno) + "; choose another with --state"};
+  }
+  return {};
+}
+
+std::string defaultRuntime() {
+  const char* cache = std::getenv("COTERIE_CACHE");
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string folder =
+      cache != nullptr ? cache : (xdg != nullptr ? std::string(xdg) : std::string(home != nullptr ? home : "/root") + "/.cache") + "/coterie";
+  return folder + "/ort/lib/libonnxruntime.so";
+}
+
+std::string urlOf(const std::string& address, std::uint16_t port) {
+  return address.find(':') == std::string::npos ? fmt::format("http://{}:{}", address, port) : fmt::format("http://[{}]:{}", address, port);
+}
+
+// Signals are the control loop's business: the gateway's thread takes none.
+std::thread gatewayThread(http::AsioLoop& loop) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread([&loop] {
+    ::pthread_setname_np(::pthread_self(), "gateway");
+    loop.run();
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+// In order of construction: what comes later uses what comes before, and goes first.
+struct LocalServer::Parts {
+  Parts(http::AsioLoop& loop, const ServeOptions& chosen)
+      : control(loop), options(chosen), journal(chosen.state + "/homes.json"), started(loop.clock().now()), startedWall(loop.clock().wall()) {}
+
+  http::AsioLoop& control;
+  ServeOptions options;
+  http::AsioLoop gatewayLoop;
+  linux::LiveMachine machine;
+  Machine shape;
+  FileHomeJournal journal;
+  LogBook logs;
+  std::unique_ptr<sqlite::SqliteStore> store;
+  std::unique_ptr<identity::KeyStore> keys;
+  std::unique_ptr<files::ThreadedModelFiles> modelFiles;
+  std::unique_ptr<process::ProcessRuntime> runtime;
+  std::unique_ptr<gateway::Gateway> gateway;
+  std::unique_ptr<Bridge> bridge;
+  std::unique_ptr<http::Server> gatewayServer;
+  std::unique_ptr<CpuController> controller;
+  std::unique_ptr<agent::RealtimeApplier> applier;
+  std::unique_ptr<agent::Drc> drc;
+  std::unique_ptr<controller::TenantReconciler> tenants;
+  std::unique_ptr<controller::InstanceReconciler> services;
+  std::unique_ptr<AdminService> adminService;
+  std::unique_ptr<admin::AdminHandler> adminHandler;
+  std::unique_ptr<http::Server> adminServer;
+  ServeMetrics metrics;
+  std::unique_ptr<admin::MetricsHandler> metricsHandler;
+  std::unique_ptr<http::Server> metricsServer;
+  std::thread gatewayRunner;
+  std::map<TenantName, std::uint32_t> users;
+  std::map<InstanceId, ServiceName> serviceOfInstance;
+  Instant started;
+  WallTime startedWall;
+  bool stopping{false};
+  TimerHandle stopTimer;
+
+  [[nodiscard]] Status open();
+  [[nodiscard]] Status openCpus();
+  void buildRuntime();
+  [[nodiscard]] Status buildGateway();
+  void buildReconcilers();
+  [[nodiscard]] Status buildAdmin();
+  [[nodiscard]] std::uint32_t userOf(const TenantName& tenant);
+  [[nodiscard]] Status readiness() const;
+  void end();
+};
+
+std::uint32_t LocalServer::Parts::userOf(const TenantName& tenant) {
+  if (::geteuid() != 0) return 0;
+  return users.try_emplace(tenant, kFirstTenantUser + static_cast<std::uint32_t>(users.size())).first->second;
+}
+
+Status LocalServer::Parts::open() {
+  if (const Status made = makeStateFolder(options.state); !made) return made;
+  auto opened = sqlite::SqliteStore::open(options.state, control);
+  if (!opened) return opened.error();
+  store = std::move(opened).value();
+  auto keyStore = identity::KeyStore::open(options.state);
+  if (!keyStore) return keyStore.error();
+  keys = std::move(keyStore).value();
+  auto read = machine.read();
+  if (!read) return read.error();
+  shape = std::move(read).value();
+  if (const Status cpus = openCpus(); !cpus) return cpus;
+  buildRuntime();
+  if (const Status built = buildGateway(); !built) return built;
+  buildReconcilers();
+  return buildAdmin();
+}
+
+Status LocalServer::Parts::openCpus() {
+  if (options.actuator != Actuator::Affinity) {
+    auto cgroups = linux::CgroupV1Controller::create();
+    if (cgroups) controller = std::move(cgroups).value();
+    if (!cgroups && options.actuator == Actuator::CgroupV1) return cgroups.error();
+    if (!cgroups) log::info("serve", "CPU sets are enforced by thread affinity, not by cgroups: " + cgroups.error().message);
+  }
+  if (controller == nullptr) controller = std::make_unique<linux::AffinityController>(shape.allowed);
+  for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
+  auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
+  if (!made) return made.error();
+  applier = std::move(made).value();
+  log::info("serve", applier->policyText());
+  return {};
+}
+
+void LocalServer::Parts::buildRuntime() {
+  modelFiles = std::make_unique<files::ThreadedModelFiles>(control);
+  process::ProcessOptions wanted;
+  wanted.runtimeLibrary = options.runtime.empty() ? defaultRuntime() : options.runtime;
+  wanted.worker = options.worker;
+  wanted.sandbox = options.sandbox;
+  wanted.onErrorText = [this](InstanceId id, std::string_view text) {
+    for (const auto& summary : services->summaries()) {
+      for (const auto& instance : summary.instances) {
+        if (instance.id == id) return logs.append(summary.name, id, text, control.clock().wall());
+      }
+    }
+  };
+  runtime = std::make_unique<process::ProcessRuntime>(control, wanted);
+}
+
+Status LocalServer::Parts::buildGateway() {
+  gateway::GatewayOptions wanted;
+  wanted.version = kVersion;
+  wanted.seed = static_cast<std::uint64_t>(startedWall.micros);
+  gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<TenantName> {
+    auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
+    if (!identity) return identity.error();
+    return std::move(identity->tenant);
+  });
+  bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, *runtime,
+                                    channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
+  auto server =
+      http::Server::listenTcp(gatewayLoop, options.address, options.port, {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *gateway);
+  if (!server) return server.error();
+  gatewayServer = std::move(server).value();
+  bridge->connectServer(gatewayServer.get());
+  return {};
+}
+
+void LocalServer::Parts::buildReconcilers() {
+  agent::DrcConfig drcConfig;
+  drcConfig.reserved = options.reserved;
+  drc = std::make_unique<agent::Drc>(
+      agent::Drc::Ports{control, *controller, machine, *applier, journal, *bridge, [this](GroupId group) { return bridge->sampleDemand(group); }},
+      drcConfig);
+  tenants = std::make_unique<controller::TenantReconciler>(control, *store, *store, *bridge);
+  controller::InstanceReconcilerConfig config;
+  config.modelRoot = [root = options.models](const TenantName& tenant) { return root + "/" + tenant.value; };
+  config.tenantUser = [this](const TenantName& tenant) { return userOf(tenant); };
+  config.machineMemory = shape.memory;
+  config.systemMemory = kSystemMemory;
+  config.machineCpus = std::max(1, (shape.allowed & shape.online).count());
+  services = std::make_unique<controller::InstanceReconciler>(
+      controller::InstanceReconciler::Ports{control, *store, *store, *runtime, *modelFiles, *bridge, *bridge}, config,
+      [this]() -> const controller::TenantDirectory& { return tenants->directory(); });
+  tenants->onChange([this] { services->tenantsChanged(); });
+  bridge->connect(*drc, *services);
+}
+
+Status LocalServer::Parts::buildAdmin() {
+  admin::VersionInfo version;
+  version.version = kVersion;
+  version.gatewayUrl = urlOf(options.address, gatewayServer->port());
+  version.started = startedWall;
+  metricsHandler = std::make_unique<admin::MetricsHandler>(
+      [this] {
+        const GatewayFigures figures = bridge->figures();
+        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view());
+      },
+      [this] { return readiness(); });
+  auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,
+                                                 {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *metricsHandler);
+  if (!metricsListener) return metricsListener.error();
+  metricsServer = std::move(metricsListener).value();
+  version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
+  adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);
+  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService);
+  auto adminListener = http::Server::listenUnix(control, options.state + "/admin.sock", {}, *adminHandler);
+  if (!adminListener) return adminListener.error();
+  adminServer = std::move(adminListener).value();
+  return {};
+}
+
+Status LocalServer::Parts::readiness() const {
+  if (stopping) return Error{Code::Unavailable, "Draining", "the server is ending"};
+  for (const auto& service : services->summaries()) {
+    if (service.obstacles.empty() && service.serving == 0) return Error{Code::Unavailable, "Loading", service.name.path() + " is loading"};
+  }
+  return {};
+}
+
+// After the last worker: CPUs back, loops down.
+void LocalServer::Parts::end() {
+  drc->shutDown();
+  if (gatewayRunner.joinable()) {
+    gatewayLoop.stop();
+    gatewayRunner.join();
+  }
+}
+
+LocalServer::LocalServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+LocalServer::~LocalServer() { parts_->end(); }
+
+Result<std::unique_ptr<LocalServer>> LocalServer::create(http::AsioLoop& control, const ServeOptions& options) {
+  auto parts = std::make_unique<Parts>(control, options);
+  if (const Status opened = parts->open(); !opened) return opened.error();
+  return std::unique_ptr<LocalServer>(new LocalServer(std::move(parts)));
+}
+
+Status LocalServer::start() {
+  parts_->gatewayRunner = gatewayThread(parts_->gatewayLoop);
+  if (const Status drc = parts_->drc->start(); !drc) return drc;
+  if (const Status tenants = parts_->tenants->start(); !tenants) return tenants;
+  return parts_->services->start();
+}
+
+Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
+  return applyObjects(objects, *parts_->store, [this](const ServiceName& service) { return parts_->adminService->measuredMemory(service); });
+}
+
+Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
+  std::vector<DemoKey> made;
+  const WallTime now = parts_->control.clock().wall();
+  for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) {
+    for (const auto& old : parts_->keys->list(name)) {
+      if (old.label != kDemoLabel || old.revoked) continue;
+      if (const Status revoked = parts_->keys->revoke(old.id, now); !revoked) return revoked.error();
+    }
+    auto key = parts_->keys->create(name, std::string(kDemoLabel), std::nullopt, now);
+    if (!key) return key.error();
+    made.push_back({name, key->key});
+  }
+  return made;
+}
+
+std::vector<controller::ServiceSummary> LocalServer::services() const { return parts_->services->summaries(); }
+std::vector<agent::GroupView> LocalServer::groups() const { return parts_->drc->groups(); }
+std::string LocalServer::url() const { return urlOf(parts_->options.address, parts_->gatewayServer->port()); }
+std::string LocalServer::adminUrl() const { return urlOf(parts_->options.adminAddress, parts_->metricsServer->port()); }
+
+void LocalServer::requestStop(std::function<void()> stopped) {
+  if (std::exchange(parts_->stopping, true)) return;
+  Parts* parts = parts_.get();
+  const auto workers = [parts, stopped = std::move(stopped)] { parts->services->shutDown([parts, stopped] { parts->control.post(stopped); }); };
+  parts->gatewayLoop.post([parts, workers] {
+    parts->gateway->drain();
+    parts->gatewayServer->drain(parts->options.drainGrace, [parts, workers] { parts->control.post(workers); });
+  });
+}
+
+}  // namespace coterie::serve

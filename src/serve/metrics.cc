@@ -1,0 +1,117 @@
+#include "serve/metrics.h"
+
+#include <array>
+
+#include "gateway/statistics.h"
+
+namespace coterie::serve {
+
+namespace {
+using prometheus::Unit;
+
+const std::vector<std::string> kService{"tenant", "service"};
+const std::vector<std::string> kTenant{"tenant"};
+
+void mirror(prometheus::Histogram& to, const Histogram& from) {
+  std::vector<std::int64_t> atMost;
+  for (const std::int64_t bound : to.bounds()) atMost.push_back(from.countAtMost(bound));
+  to.mirror(atMost, from.count(), from.sum());
+}
+}  // namespace
+
+ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
+
+std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
+                                 const std::vector<agent::GroupView>& groups, const agent::DrcView& drc) {
+  for (const auto& tenant : gateway.tenants) registry_.pin("tenant", tenant.tenant.value);
+  for (const auto& service : gateway.services) registry_.pin("service", service.name.path());
+  for (const auto& service : gateway.services) fillService(service);
+  for (const auto& tenant : gateway.tenants) fillTenant(tenant);
+  for (const auto& group : groups) fillGroup(group);
+  fillServer(gateway, server);
+  fillDrc(drc);
+  return registry_.scrape();
+}
+
+void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
+  const std::string& tenant = service.tenant.value;
+  const std::string name = service.name.path();
+  auto& requests = registry_.counter(
+      {"coterie_requests_total", "Requests answered, by status; 499: the client left before the answer.", {"tenant", "service", "code"}});
+  for (std::size_t i = 0; i < gateway::kStatuses.size(); ++i) {
+    if (service.requests.byStatus[i] > 0) requests.with({tenant, name, std::to_string(gateway::kStatuses[i])}).mirror(service.requests.byStatus[i]);
+  }
+  auto& refused = registry_.counter({"coterie_requests_refused_total", "Requests not served, by reason.", {"tenant", "service", "reason"}});
+  for (const auto& [reason, count] : service.requests.refused) refused.with({tenant, name, reason}).mirror(count);
+  const auto histogram = [&](const char* family, const char* help, const Histogram& values) {
+    mirror(registry_.histogram({family, help, kService, Unit::Nanos}, bounds_).with({tenant, name}), values);
+  };
+  histogram("coterie_request_duration_seconds", "From the complete request head to the answer, of requests that succeeded.", service.total);
+  histogram("coterie_queue_duration_seconds", "Waiting for a lane, of requests that got one.", service.queue);
+  histogram("coterie_run_duration_seconds", "On a lane.", service.run);
+  const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
+    registry_.gauge({family, help, kService, unit}).with({tenant, name}).set(value);
+  };
+  gauge("coterie_requests_queued", "Requests that wait for a lane.", service.queued);
+  gauge("coterie_queued_request_bytes", "Memory held by requests that wait.", service.queuedBytes, Unit::Bytes);
+  gauge("coterie_requests_running", "Requests on lanes.", service.inFlight);
+  gauge("coterie_own_lanes_open", "Own lanes that may take requests.", service.openOwnLanes);
+  gauge("coterie_loan_lanes_open", "Loan lanes that may take requests.", service.openLoanLanes);
+  const auto counter = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
+    registry_.counter({family, help, kService, unit}).with({tenant, name}).mirror(value);
+  };
+  counter("coterie_requests_within_objective_total", "Requests that succeeded within the service's latency objective.", service.withinObjective);
+  counter("coterie_request_bytes_total", "Tensor bytes accepted.", service.bytesIn, Unit::Bytes);
+  counter("coterie_response_bytes_total", "Bytes of successful answers.", service.bytesOut, Unit::Bytes);
+}
+
+void ServeMetrics::fillTenant(const gateway::TenantSnapshot& tenant) {
+  registry_.gauge({"coterie_tenant_requests_concurrent", "Requests under way, which quota.concurrentRequests limits.", kTenant})
+      .with({tenant.tenant.value})
+      .set(tenant.concurrent);
+  registry_.gauge({"coterie_tenant_queued_bytes", "Memory of waiting requests, which quota.queuedBytes limits.", kTenant, Unit::Bytes})
+      .with({tenant.tenant.value})
+      .set(tenant.queuedBytes);
+  registry_.counter({"coterie_tenant_requests_started_total", "Requests of the tenant, whatever became of them.", kTenant})
+      .with({tenant.tenant.value})
+      .mirror(tenant.requests.started);
+}
+
+void ServeMetrics::fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server) {
+  registry_.counter({"coterie_unauthenticated_requests_total", "Requests without a valid key.", {}}).with().mirror(gateway.unauthenticated.started);
+  registry_.gauge({"coterie_buffered_bytes", "JSON and compressed bodies held now.", {}, Unit::Bytes}).with().set(gateway.bufferedBytes);
+  registry_.gauge({"coterie_connections_open", "Connections to the gateway.", {}}).with().set(server.open);
+  registry_.counter({"coterie_connections_refused_total", "Connections over the limit.", {}}).with().mirror(server.refusedConnections);
+  registry_.counter({"coterie_bad_http_requests_total", "Requests refused before anybody looked at their content.", {}})
+      .with()
+      .mirror(server.badRequests);
+  registry_.counter({"coterie_http_timeouts_total", "Slow clients cut off.", {}}).with().mirror(server.timeouts);
+}
+
+void ServeMetrics::fillGroup(const agent::GroupView& group) {
+  // A service's tenant owns its namespace; the gateway's snapshot has pinned both names.
+  const std::string name = group.spec.service.path();
+  const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::MilliCpu) {
+    registry_.gauge({family, help, {"service"}, unit}).with({name}).set(value);
+  };
+  const auto counter = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
+    registry_.counter({family, help, {"service"}, unit}).with({name}).mirror(value);
+  };
+  gauge("coterie_group_entitlement_cpus", "Fair share of the machine.", group.entitlement.value);
+  gauge("coterie_group_demand_cpus", "What the service could use now.", group.demand.value);
+  gauge("coterie_group_grant_cpus", "Home CPUs and awake loans.", group.grant.value);
+  counter("coterie_group_used_cpu_seconds_total", "CPU time of its lanes.", group.counters.used.count(), Unit::Nanos);
+  counter("coterie_group_borrowed_cpu_seconds_total", "CPU time of its lanes on CPUs of others.", group.counters.borrowed.count(), Unit::Nanos);
+  counter("coterie_group_lent_cpu_seconds_total", "CPU time of others on its CPUs.", group.counters.lent.count(), Unit::Nanos);
+  counter("coterie_group_moves_total", "Changes of a home.", group.counters.moves);
+  counter("coterie_group_apply_errors_total", "Writes to the kernel that failed or hung.", group.counters.applyErrors);
+  counter("coterie_group_drift_repairs_total", "Times that somebody else's change was put right.", group.counters.driftRepairs);
+}
+
+void ServeMetrics::fillDrc(const agent::DrcView& drc) {
+  registry_.counter({"coterie_plans_total", "Plans made by the resource controller.", {}}).with().mirror(drc.plans);
+  registry_.counter({"coterie_plan_steps_total", "Steps of plans applied.", {}}).with().mirror(drc.stepsApplied);
+  registry_.gauge({"coterie_controller_frozen", "1 while `coterie drc off` is in force.", {}}).with().set(drc.frozen ? 1 : 0);
+}
+
+}  // namespace coterie::serve

@@ -1,0 +1,209 @@
+#include "serve/serve_command.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "cli/context.h"
+#include "cli/manifests.h"
+#include "http/asio_loop.h"
+#include "serve/local_server.h"
+#include "serve/options.h"
+#include "serve/startup_view.h"
+
+namespace coterie::serve {
+
+namespace {
+
+// As the parser fills them in.
+struct Flags {
+  std::vector<std::string> manifests;
+  std::string models;
+  std::string address{"127.0.0.1"};
+  std::int64_t port{8080};
+  std::string adminAddress{"127.0.0.1"};
+  std::int64_t adminPort{8081};
+  bool allowNonLoopback{false};
+  bool demoKeys{false};
+  std::string runtime;
+  std::string reserved;
+  std::string actuator{"auto"};
+  std::int64_t drainSeconds{20};
+  std::string logLevel{"warning"};
+  bool quiet{false};
+  bool noSandbox{false};
+};
+
+Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
+  ServeOptions options;
+  options.state = state;
+  options.models = flags.models.empty() ? state + "/models" : flags.models;
+  options.manifests = flags.manifests;
+  options.demoKeys = flags.demoKeys;
+  for (const auto& [name, port] : {std::pair<const char*, std::int64_t>{"--port", flags.port}, {"--admin-port", flags.adminPort}}) {
+    if (port < 0 || port > 65535) return Error{Code::InvalidArgument, "BadOption", std::string(name) + ": 0 to 65535 is wanted"};
+  }
+  options.address = flags.address;
+  options.port = static_cast<std::uint16_t>(flags.port);
+  options.adminAddress = flags.adminAddress;
+  options.adminPort = static_cast<std::uint16_t>(flags.adminPort);
+  options.allowNonLoopback = flags.allowNonLoopback;
+  options.runtime = flags.runtime;
+  if (!flags.reserved.empty()) {
+    auto reserved = CpuSet::parse(flags.reserved);
+    if (!reserved) return Error{Code::InvalidArgument, "BadOption", "--reserved-cpus: " + reserved.error().message};
+    options.reserved = std::move(reserved).value();
+  }
+  options.actuator = flags.actuator == "affinity" ? Actuator::Affinity : flags.actuator == "cgroup-v1" ? Actuator::CgroupV1 : Actuator::Auto;
+  if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
+  options.drainGrace = Seconds(flags.drainSeconds);
+  options.sandbox = !flags.noSandbox;
+  options.quiet = flags.quiet;
+  return options;
+}
+
+log::Level levelOf(const std::string& name) {
+  return name == "debug" ? log::Level::Debug : name == "info" ? log::Level::Info : name == "error" ? log::Level::Error : log::Level::Warning;
+}
+
+// One run of the server; the control loop is this thread.
+class ServeRun {
+ public:
+  ServeRun(cli::Context& context, ServeOptions options, std::vector<objects::AnyObject> objects)
+      : context_(context),
+        options_(std::move(options)),
+        objects_(std::move(objects)),
+        view_(stdout, {context.terminal.interactive, context.terminal.colors, options_.quiet}),
+        began_(loop_.clock().now()) {}
+
+  int run();
+
+ private:
+  [[nodiscard]] Status begin();
+  void watchSignals();
+  void look();
+  void stop();
+
+  cli::Context& context_;
+  ServeOptions options_;
+  std::vector<objects::AnyObject> objects_;
+  http::AsioLoop loop_;
+  StartupView view_;
+  Instant began_;
+  std::unique_ptr<LocalServer> server_;
+  std::vector<DemoKey> keys_;
+  UniqueFd signals_;
+  TimerHandle signalWatch_;
+  TimerHandle lookTimer_;
+  int stopRequests_{0};
+};
+
+Status ServeRun::begin() {
+  auto server = LocalServer::create(loop_, options_);
+  if (!server) return server.error();
+  server_ = std::move(server).value();
+  if (const Status applied = server_->apply(objects_); !applied) return applied;
+  if (const Status started = server_->start(); !started) return started;
+  if (!options_.demoKeys) return {};
+  auto keys = server_->makeDemoKeys();
+  if (!keys) return keys.error();
+  keys_ = std::move(keys).value();
+  return {};
+}
+
+void ServeRun::watchSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  signalWatch_ = loop_.whenReadable(signals_.get(), [this] {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) stop();
+  });
+}
+
+void ServeRun::look() {
+  if (!view_.update(server_->services())) {
+    lookTimer_ = loop_.after(Millis(50), [this] { look(); });
+    return;
+  }
+  Examples examples;
+  for (const auto& path : options_.manifests) {
+    if (std::filesystem::is_directory(path)) examples.folders.push_back(path);
+  }
+  view_.ready(server_->services(), server_->groups(), server_->url(), options_.state, keys_, examples, loop_.clock().now() - began_);
+}
+
+// The first signal drains, a second one ends at once.
+void ServeRun::stop() {
+  if (++stopRequests_ > 1) return loop_.stop();
+  lookTimer_.reset();
+  if (!options_.quiet) std::fprintf(stdout, "\nending: requests under way finish first (again: at once)\n");
+  std::fflush(stdout);
+  server_->requestStop([this] { loop_.stop(); });
+}
+
+int ServeRun::run() {
+  watchSignals();
+  if (const Status begun = begin(); !begun) return context_.fail(begun.error());
+  if (!options_.quiet)
+    std::fprintf(stdout, "coterie: gateway %s, metrics %s/metrics, state %s\n", server_->url().c_str(), server_->adminUrl().c_str(),
+                 options_.state.c_str());
+  look();
+  loop_.run();
+  server_.reset();
+  return cli::kOk;
+}
+
+int serve(cli::Context& context, const Flags& flags) {
+  log::setLevel(levelOf(flags.logLevel));
+  auto options = optionsOf(flags, context.stateFolder);
+  if (!options) return context.usage(options.error().message);
+  cli::Manifests manifests;
+  if (!flags.manifests.empty()) manifests = cli::readManifests(context, flags.manifests, "");
+  if (!manifests.faults.empty()) {
+    for (const auto& fault : manifests.faults) std::fprintf(stderr, "coterie: %s\n", fault.c_str());
+    return cli::kUsage;
+  }
+  return ServeRun(context, std::move(options).value(), std::move(manifests.objects)).run();
+}
+
+}  // namespace
+
+cli::Command serveCommand() {
+  const auto flags = std::make_shared<Flags>();  // shared by the parser, which fills it, and the run
+  return {"serve",
+          "Server",
+          "Serve models on this machine: store, gateway, workers, resource controller in one process",
+          "coterie serve --models ./models -f ./objects",
+          {
+              {"-f,--filename", "manifests applied at the start: file or folder; may be repeated", &flags->manifests, {}, cli::Names::Files},
+              {"--models", "model roots: tenant T's models lie below DIR/T (default: STATE/models)", &flags->models, {}, cli::Names::Files},
+              {"--address", "address of the gateway", &flags->address},
+              {"--port", "port of the gateway; 0: any free one", &flags->port},
+              {"--admin-address", "address of /metrics, /healthz, /readyz", &flags->adminAddress},
+              {"--admin-port", "its port; 0: any free one", &flags->adminPort},
+              {"--allow-non-loopback", "clear text may leave this machine", &flags->allowNonLoopback},
+              {"--demo-keys", "make and show a key per tenant, named quickstart", &flags->demoKeys},
+              {"--onnxruntime", "ONNX Runtime's shared library (default: the one that ./dev setup fetched)", &flags->runtime, {}, cli::Names::Files},
+              {"--reserved-cpus", "CPUs for Coterie itself, e.g. 0-1 (default: none below 8 CPUs)", &flags->reserved},
+              {"--actuator", "how CPU sets are enforced", &flags->actuator, {"auto", "affinity", "cgroup-v1"}},
+              {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
+              {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
+              {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},
+              {"-q,--quiet", "no progress and no table", &flags->quiet},
+          },
+          {},
+          [flags](cli::Context& context) { return serve(context, *flags); }};
+}
+
+}  // namespace coterie::serve

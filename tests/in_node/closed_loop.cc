@@ -1,0 +1,131 @@
+#include "closed_loop.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "base/rng.h"
+
+namespace coterie::in_node {
+
+namespace {
+constexpr TenantId kTenant{0};
+constexpr std::uint64_t kAlignment = 64;
+std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+}  // namespace
+
+ClosedLoop::ClosedLoop(EventLoop& loop, ModelBackend& backend, ServiceCounters& counters, const ClosedLoopOptions& options,
+                       std::function<void()> finished)
+    : loop_(loop), backend_(backend), counters_(counters), options_(options), finished_(std::move(finished)) {
+  station_.setTenant(kTenant, {});
+  service_ = station_.addService({.initialRun = options.initialRun});
+}
+
+ClosedLoop::~ClosedLoop() { backend_.setListener(nullptr); }
+
+// One input for all requests: what it holds does not change how long a convolution takes, and the arena stays small.
+void ClosedLoop::start() {
+  const ModelSignature& signature = backend_.signature();
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+    const std::uint64_t length = tensorBytes(signature.inputs[i].type, options_.shapes[i]).value_or(0);
+    inputs_.push_back({static_cast<int>(i), options_.shapes[i], total, length});
+    total += aligned(length);
+  }
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i) outputs_.push_back(static_cast<int>(i));
+  auto cell = backend_.allocate(total);
+  assert(cell.ok());
+  cell_ = std::move(cell).value();
+  Rng rng(1);
+  const auto bytes = cell_->bytes();
+  for (std::size_t at = 0; at + sizeof(float) <= total; at += sizeof(float)) {
+    const auto value = static_cast<float>(rng.unit());
+    std::memcpy(bytes.data() + at, &value, sizeof value);
+  }
+  backend_.setListener(this);
+  for (int i = 0; i < options_.outstanding; ++i) submit();
+  pump();
+}
+
+bool ClosedLoop::open(const Lane& lane) const {
+  const auto found = allowances_.find(lane.ref.instance);
+  const Allowance allowance = found == allowances_.end() ? Allowance{} : found->second;
+  return lane.rank < (lane.laneClass == LaneClass::Own ? allowance.own : allowance.loan);
+}
+
+void ClosedLoop::laneReady(const LaneInfo& info) {
+  Lane lane{info.ref, info.laneClass, 0, {}, true};
+  lane.rank = static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+    return other.present && other.ref.instance == info.ref.instance && other.laneClass == info.laneClass;
+  }));
+  lane.slot = station_.addSlot(service_, info.laneClass == LaneClass::Own ? dispatch::SlotClass::Own : dispatch::SlotClass::Loan, lanes_.size());
+  station_.setSlotOpen(lane.slot, open(lane));
+  lanes_.push_back(lane);
+  pump();
+}
+
+void ClosedLoop::laneGone(const LaneRef& ref) {
+  for (Lane& lane : lanes_) {
+    if (!lane.present || lane.ref != ref) continue;
+    station_.removeSlot(lane.slot);
+    lane.present = false;
+  }
+}
+
+void ClosedLoop::setLanes(InstanceId instance, int own, int loan) {
+  allowances_[instance] = {own, loan};
+  for (const Lane& lane : lanes_) {
+    if (lane.present && lane.ref.instance == instance) station_.setSlotOpen(lane.slot, open(lane));
+  }
+  pump();
+}
+
+void ClosedLoop::submit() {
+  if (options_.requests > 0 && submitted_ >= options_.requests) return;
+  ++submitted_;
+  const Instant now = loop_.clock().now();
+  dispatch::Request request;
+  request.tenant = kTenant;
+  request.service = service_;
+  request.deadline = now + std::chrono::hours(24);
+  request.inputElements = 1;
+  request.cookie = static_cast<std::uint64_t>(now.time_since_epoch().count());
+  // Before the first lane there is no instance: ask again when one is ready.
+  if (!station_.enqueue(request, now).accepted()) {
+    --submitted_;
+    loop_.post([this] { submit(); });
+  }
+}
+
+void ClosedLoop::pump() {
+  if (std::exchange(pumping_, true)) return;
+  decisions_.clear();
+  station_.next(loop_.clock().now(), decisions_);
+  for (const auto& dispatch : decisions_.dispatches) {
+    const auto lane = static_cast<std::size_t>(dispatch.slotCookie);
+    const Instant submitted{Nanos(static_cast<std::int64_t>(dispatch.cookie))};
+    backend_.run(
+        lanes_[lane].ref, RunRequest{cell_, inputs_, outputs_, Seconds(300)},
+        [this, lane, request = dispatch.request, submitted](RunOutcome outcome) { completed(lane, request, submitted, std::move(outcome)); });
+  }
+  pumping_ = false;
+  const auto next = station_.nextEvent();
+  timer_ = next ? loop_.after(*next - loop_.clock().now(), [this] { pump(); }) : TimerHandle{};
+}
+
+void ClosedLoop::completed(std::size_t, dispatch::RequestHandle request, Instant submitted, RunOutcome outcome) {
+  const Instant now = loop_.clock().now();
+  station_.completed(request, {outcome.held, outcome.queuedForCpu, outcome.cpu},
+                     outcome.answer.ok() ? dispatch::Outcome::Succeeded : dispatch::Outcome::Failed, now);
+  if (!outcome.answer.ok()) counters_.failed.fetch_add(1);
+  counters_.latency[static_cast<std::size_t>(latencyBucket(now - submitted))].fetch_add(1, std::memory_order_relaxed);
+  counters_.lastCompletion.store(now.time_since_epoch().count());
+  counters_.completed.fetch_add(1);
+  ++answered_;
+  if (options_.requests > 0 && answered_ == options_.requests) return finished_();
+  submit();
+  pump();
+}
+
+}  // namespace coterie::in_node
