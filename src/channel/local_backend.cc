@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "channel/answer_check.h"
@@ -46,6 +47,7 @@ struct LocalBackend::Instance {
   bool draining{false};
   bool reported{false};         // misbehaved() was called
   std::function<void()> drained;
+  std::optional<TimerHandle> deathTimer;  // runs from the first lane that closed
 };
 
 LaneRef LocalBackend::Lane::ref() const { return {instance->id, LaneId(index)}; }
@@ -329,8 +331,11 @@ void LocalBackend::close(Lane& lane, Ending ending) {
   failRunning(lane, ending);
   if (!*alive) return;
   if (listener_ != nullptr) listener_->laneGone(ref);
-  const bool allClosed = std::none_of(instance.lanes.begin(), instance.lanes.end(), [](const Lane& l) { return l.open; });
-  if (allClosed) retire(instance);
+  if (!instances_.contains(instance.id) || instance.deathTimer) return;
+  // A worker that dies closes everything within moments. One that lives on without a lane is broken.
+  instance.deathTimer = loop_.after(options_.killAfter, [this, raw = &instance] {
+    violated(*raw, EndReason::ProtocolViolation, "it closed a lane and lived on");
+  });
 }
 
 void LocalBackend::onProcessEnd(Instance& instance) {
@@ -360,6 +365,7 @@ void LocalBackend::removeInstance(InstanceId id) {
 }
 
 void LocalBackend::violated(Instance& instance, EndReason reason, const std::string& message) {
+  if (!instances_.contains(instance.id)) return;
   const std::shared_ptr<Instance> keep = instances_.at(instance.id);
   const std::shared_ptr<bool> alive = alive_;
   if (!std::exchange(instance.reported, true)) supervision_.misbehaved(instance.id, reason, message);
@@ -367,6 +373,7 @@ void LocalBackend::violated(Instance& instance, EndReason reason, const std::str
     if (!*alive) return;
     close(lane, reason == EndReason::ProtocolViolation ? Ending::Violated : Ending::Crashed);
   }
+  if (*alive) retire(*keep);
 }
 
 // Forgets an instance that has no open lane. Its watches end later: this may be one of their callbacks.
@@ -376,6 +383,7 @@ void LocalBackend::retire(Instance& instance) {
   const std::shared_ptr<Instance> keep = found->second;
   instances_.erase(found);
   loop_.post([keep] {
+    keep->deathTimer.reset();
     keep->processWatch.reset();
     for (Lane& lane : keep->lanes) lane.watch.reset();
   });
