@@ -61,6 +61,11 @@ void Client::close() {
   buffer_.clear();
 }
 
+void Client::resetOnClose() {
+  const linger hard{1, 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+}
+
 Status Client::waitFor(short events, Millis limit) {
   pollfd poll{fd_.get(), events, 0};
   for (;;) {

@@ -57,6 +57,8 @@ class Client {
   [[nodiscard]] Result<ClientResponse> receive(std::string_view method = "GET");
   // True if the server closes within the idle timeout without sending anything more.
   [[nodiscard]] bool closedByServer();
+  // The next close sends a reset instead of an orderly end.
+  void resetOnClose();
   [[nodiscard]] Status connect();
   void close();
 

@@ -241,13 +241,16 @@ Exchange::~Exchange() = default;
 std::uint64_t Exchange::bodyRemaining() const { return live() ? connection_->bodyLeft_ : 0; }
 
 void Exchange::readInto(std::span<const std::span<std::byte>> parts, Done done) {
-  if (!live()) return done(clientGoneError());
-  connection_->readInto(parts, std::move(done));
+  // A copy: the callback may answer, and that gives up our own reference.
+  const auto connection = live() ? connection_ : nullptr;
+  if (!connection) return done(clientGoneError());
+  connection->readInto(parts, std::move(done));
 }
 
 void Exchange::readAll(std::size_t limit, std::function<void(Result<std::string>)> done) {
-  if (!live()) return done(clientGoneError());
-  connection_->readAll(limit, std::move(done));
+  const auto connection = live() ? connection_ : nullptr;
+  if (!connection) return done(clientGoneError());
+  connection->readAll(limit, std::move(done));
 }
 
 void Exchange::onClientGone(std::function<void()> callback) {
@@ -266,11 +269,14 @@ void Exchange::respond(Response response, Done done) {
 }
 
 void Exchange::startStream(Response head) {
-  if (!live()) return;
-  connection_->startStream(std::move(head));
+  const auto connection = live() ? connection_ : nullptr;
+  if (connection) connection->startStream(std::move(head));
 }
 
-bool Exchange::write(std::string_view piece) { return live() && connection_->writeStream(piece); }
+bool Exchange::write(std::string_view piece) {
+  const auto connection = live() ? connection_ : nullptr;
+  return connection && connection->writeStream(piece);
+}
 
 void Exchange::endStream() {
   const auto connection = std::exchange(connection_, nullptr);

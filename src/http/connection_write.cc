@@ -42,9 +42,10 @@ void Connection::writeHead(const Response& response, std::string_view framing, K
 
 void Connection::respond(Response response, Done done) {
   // A handler may answer while its body read is still under way (its deadline passed).
-  if (auto unfinished = abandonBodyRead()) unfinished(Error{Code::Cancelled, "Answered", "the request was answered before its body had arrived"});
+  const Error answered{Code::Cancelled, "Answered", "the request was answered before its body had arrived"};
+  if (const auto unfinished = abandonBodyRead()) unfinished(answered);
+  if (const auto unfinished = std::exchange(chunksDoneCallback_, nullptr)) unfinished(answered);
   if (state_ == State::Closed) return;
-  chunksDoneCallback_ = nullptr;
   response_ = std::move(response);
   writeDone_ = std::move(done);
   const std::uint64_t unseen = bodyLeft_ - std::min<std::uint64_t>(bodyLeft_, end_ - begin_);

@@ -27,8 +27,9 @@ double cpuSeconds(TestServer& server) {
   return seconds;
 }
 
-void measure(const char* name, const FunctionHandler::Function& handler, std::size_t bodyBytes, int connections, int seconds) {
+void measure(const char* name, const FunctionHandler::Function& handler, std::size_t bodyBytes, int connections, int seconds, AsioLoop** loop = nullptr) {
   TestServer server(handler);
+  if (loop != nullptr) *loop = &server.loop;
   std::atomic<bool> stop{false};
   std::vector<std::thread> clients;
   const std::string request = "POST /v2/models/m/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ctk_0123456789_abcdefghijklmnopqrstuvwxyz\r\nUser-Agent: bench\r\nContent-Length: " +
@@ -63,6 +64,8 @@ int main(int argc, char** argv) {
       request->respond(std::move(response));
     });
   };
+  AsioLoop* loop = nullptr;
+  const auto later = [&loop, now](const std::shared_ptr<RequestContext>& request) { loop->post([request, now] { now(request); }); };
   static std::vector<std::byte> cell(1 << 20);
   const auto inPlace = [](const std::shared_ptr<RequestContext>& request) {
     const std::span<std::byte> part(cell.data(), static_cast<std::size_t>(request->bodyRemaining()));
@@ -70,6 +73,7 @@ int main(int argc, char** argv) {
   };
   measure("answer at once", now, 0, 16, seconds);
   measure("small body", now, 200, 16, seconds);
+  measure("small body, answer later", later, 200, 16, seconds, &loop);
   measure("600 KB body in place", inPlace, 602'112, 4, seconds);
   return 0;
 }

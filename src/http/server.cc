@@ -100,7 +100,9 @@ void Server::Core::tick() {
   for (const auto& connection : connections) {
     if (connection->overdue(coarseNow)) overdue.push_back(connection);
   }
-  for (const auto& connection : overdue) connection->timeOut();
+  for (const auto& connection : overdue) {
+    if (connection->overdue(coarseNow)) connection->timeOut();
+  }
   // Without connections nothing ticks.
   if (connections.empty()) tickTimer.reset();
   else armTick();

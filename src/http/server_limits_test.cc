@@ -284,20 +284,48 @@ TEST(ServerGone, AClientThatLeavesInMidBodyEndsTheRead) {
 }
 
 TEST(ServerGone, AnAnswerBeforeTheBodyIsReadEndsTheReadAndTheConnection) {
-  std::promise<Error> told;
+  for (const bool chunked : {false, true}) {
+    std::promise<Error> told;
+    TestServer server([&](const Request& request) {
+      if (chunked) {
+        request->readAll(10, [&](const Result<std::string>& body) { told.set_value(body.error()); });
+      } else {
+        auto memory = std::make_shared<std::array<std::byte, 10>>();
+        const std::span<std::byte> part(*memory);
+        request->readInto(std::span(&part, 1), [&, memory](const Status& status) { told.set_value(status.error()); });
+      }
+      request->respond(errorResponse(504, "DeadlineExceeded", "too late"));
+    });
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw(std::string("POST / HTTP/1.1\r\nHost: x\r\n") + (chunked ? "Transfer-Encoding: chunked\r\n\r\n5\r\nab" : "Content-Length: 10\r\n\r\nab")).ok());
+    const auto response = client.receive();
+    ASSERT_TRUE(response.ok());
+    EXPECT_EQ(response->status, 504);
+    EXPECT_EQ(response->header("Connection"), "close");
+    EXPECT_EQ(told.get_future().get().reason, "Answered");
+  }
+}
+
+TEST(ServerGone, AHandlerThatReadsAndAnswersLateAfterAResetIsSafe) {
+  // The answer's write fails inside the body's callback; the connection must live until the read that called it returns.
+  std::promise<void> arrived;
+  std::promise<void> answered;
+  Request kept;
   TestServer server([&](const Request& request) {
-    auto memory = std::make_shared<std::array<std::byte, 10>>();
-    const std::span<std::byte> part(*memory);
-    request->readInto(std::span(&part, 1), [&, memory](const Status& status) { told.set_value(status.error()); });
-    request->respond(errorResponse(504, "DeadlineExceeded", "too late"));
+    kept = request;
+    arrived.set_value();
   });
-  auto client = server.client();
-  ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
-  const auto response = client.receive();
-  ASSERT_TRUE(response.ok());
-  EXPECT_EQ(response->status, 504);
-  EXPECT_EQ(response->header("Connection"), "close");
-  EXPECT_EQ(told.get_future().get().reason, "Answered");
+  {
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab").ok());
+    arrived.get_future().wait();
+    client.resetOnClose();
+  }
+  server.onLoop([&] {
+    const auto request = std::exchange(kept, nullptr);
+    request->readAll(10, [&](const Result<std::string>&) { request->respond(Response{}, [&](const Status&) { answered.set_value(); }); });
+  });
+  answered.get_future().wait();
 }
 
 TEST(ServerDrain, FinishesWhatIsUnderWayAndClosesTheRest) {
