@@ -59,6 +59,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
   const auto addAncestors = [&](const CpuSet& cpus, std::vector<int> waits) {
     Result<PreparedChange> prepared = ports_.controller.prepare({CpuChangeKind::AncestorCpus, {}, cpus, 0});
     running.ancestorSteps.push_back(built.size());
+    running.homes.push_back({});
     built.push_back({prepared ? std::move(*prepared) : PreparedChange{}, std::move(waits)});
     running.containers.push_back({});
   };
@@ -73,6 +74,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
     if (error != 0) refused.emplace_back(built.size(), error);
     built.push_back({std::move(change), std::move(waits)});
     running.containers.push_back(step.container);
+    running.homes.push_back(isHomeStep(step.kind) ? step.cpus : CpuSet{});
   }
   if (narrow) {
     std::vector<int> all;
@@ -113,7 +115,10 @@ void Drc::Impl::checkDeadlines() {
     stuck = true;
     current_.late.insert(i);
     const auto container = containers_.find(current_.containers[i]);
-    if (container != containers_.end()) ++container->second.stuckWrites;
+    if (container != containers_.end()) {
+      ++container->second.stuckWrites;
+      container->second.stuckMayTake |= current_.homes[i];
+    }
     countError(current_.containers[i]);
     log::warning("agent", "a CPU-set write for instance " + std::to_string(current_.containers[i].value) + " does not return; what waits for it is put off");
   }
@@ -181,7 +186,7 @@ void Drc::Impl::closeBatch() {
     retry_ = retry_ || state != ApplyState::Done;
     if (container == containers_.end()) continue;
     if (state != ApplyState::Done) container->second.repairTried = true;
-    if (const auto seen = ports_.controller.observe(container->first); seen && !seen->vanished && container->second.registered) touched.emplace(container->first, *seen);
+    observeInto(touched, container->second);
   }
   for (const std::size_t index : closed.ancestorSteps) {
     if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();
@@ -193,7 +198,8 @@ void Drc::Impl::closeBatch() {
   saveHints();
   if (!closed.late.empty()) lateBatches_.push_back(std::move(closed));
   if (due_) return schedule(trigger_.value_or(Trigger::Retry));
-  if (!frozen_) repairDrift(touched, Unplaced::LeaveOut);  // threads born during the change: the second scan
+  const auto off = [&](const auto& entry) { return !asWanted(containers_.at(entry.first), entry.second); };
+  if (!frozen_ && std::any_of(touched.begin(), touched.end(), off)) repairDrift(observeAll(), Unplaced::LeaveOut);  // threads born meanwhile: the second scan
 }
 
 void Drc::Impl::reviewLateBatches() {
@@ -205,7 +211,7 @@ void Drc::Impl::reviewLateBatches() {
         continue;
       }
       const auto container = containers_.find(late.containers[*index]);
-      if (container != containers_.end() && container->second.stuckWrites > 0) --container->second.stuckWrites;
+      if (container != containers_.end() && --container->second.stuckWrites == 0) container->second.stuckMayTake.clear();
       index = late.late.erase(index);
       returned = true;
     }
@@ -259,11 +265,15 @@ void Drc::Impl::announce() {
   }
 }
 
+bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const {
+  return ports_.controller.traits().memoryNodes && !container.wanted.memoryNodes.empty() && seen.memoryNodes != container.wanted.memoryNodes;
+}
+
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
   const Wanted& wanted = container.wanted;
   const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-  return seen.home == wanted.home && seen.uniform && !loansOff;
+  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen);
 }
 
 // Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose set cannot be
@@ -297,6 +307,7 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     container.repairTried = true;
     ++groups_[container.group].counters.driftRepairs;
     steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});
+    if (memoryOff(container, observed.at(id))) steps.push_back({StepKind::SetMemoryNodes, id, container.group, {}, container.wanted.memoryNodes, 0, {}});
     if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {}});
   }
   if (steps.empty()) return false;

@@ -21,6 +21,7 @@ class History {
     const std::size_t breaches = rig_.breaches.size();
     happen();
     rig_.loop.advance(Millis{rng_.chance(50) ? 0 : rng_.between(1, 1500)});
+    rig_.checkHomes();
     if (rng_.chance(50)) endPending();
     note();
     if (rig_.breaches.size() > breaches) story_ += "  BREACH " + rig_.breaches.back() + "\n";
@@ -164,7 +165,8 @@ void runHistory(const Machine& machine, std::uint64_t seed, int events) {
   history.calm();
   EXPECT_TRUE(rig.drc->settled()) << history.story();
   rig.breaches.clear();
-  rig.pooledHome.clear();
+  rig.pooled.clear();
+  rig.late.clear();
   rig.checkHomes();
   EXPECT_TRUE(rig.breaches.empty()) << rig.breaches.front() << "\n" << history.story();
   for (const auto& [instance, group] : rig.groupOf) {

@@ -33,6 +33,7 @@ struct ContainerRecord {
   bool ready{false};           // its worker answers
   bool registered{false};      // the controller knows it
   int stuckWrites{0};
+  CpuSet stuckMayTake;         // homes that writes which have not returned may still set
   bool repairTried{false};     // since the last poll; also set by a failed write
   bool announcedOnce{false};
   ContainerRegistration threads;
@@ -58,6 +59,10 @@ struct GroupRecord {
   std::deque<PlacementChange> changes;
   GroupCounters counters;
 };
+
+[[nodiscard]] inline bool isHomeStep(allocation::StepKind kind) {
+  return kind == allocation::StepKind::NarrowHome || kind == allocation::StepKind::WidenHome || kind == allocation::StepKind::SwapHome;
+}
 
 class Drc::Impl {
  public:
@@ -91,6 +96,7 @@ class Drc::Impl {
   struct Running {
     std::shared_ptr<ApplyBatch> batch;
     std::vector<InstanceId> containers;  // of each step; invalid: of none
+    std::vector<CpuSet> homes;           // that each step sets, if it sets one
     std::vector<int> seenRunning;        // deadline checks at which the step was running
     std::set<std::size_t> late;
     std::set<InstanceId> unsettled;      // their lanes are not published yet
@@ -111,10 +117,12 @@ class Drc::Impl {
   // drc_plan.cc
   void planNow();
   [[nodiscard]] Observed observeAll() const;
+  void observeInto(Observed& observed, const ContainerRecord& container) const;
   [[nodiscard]] allocation::Snapshot snapshotOf(const Observed& observed) const;
   [[nodiscard]] allocation::GroupState stateOf(const GroupSpec& spec, const GroupRecord* group) const;
   [[nodiscard]] allocation::ContainerState containerState(const ContainerRecord& container, const Observed& observed) const;
-  void adopt(const allocation::Plan& plan);
+  [[nodiscard]] static std::map<InstanceId, CpuSet> homesAfter(const allocation::Plan& plan, const allocation::Snapshot& snapshot);
+  void adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes);
   void adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target);
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
@@ -135,6 +143,7 @@ class Drc::Impl {
   void publishLosses();
   void announce();
   void countError(InstanceId container);
+  [[nodiscard]] bool memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
   void reviewLateBatches();

@@ -18,7 +18,8 @@ int Drc::Impl::loansAwake(GroupId group) const {
 int Drc::Impl::loansWanted(const GroupRecord& group) const {
   if (!config_.allocation.lending) return 0;
   const int awake = loansAwake(group.spec.id);
-  const std::int64_t beyond = group.demand.value - group.entitlement.value;
+  const MilliCpu most = group.spec.ceiling.value > 0 ? std::min(group.demand, group.spec.ceiling) : group.demand;
+  const std::int64_t beyond = most.value - group.entitlement.value;
   if (beyond > 0 && group.sample.queuedBeyondOwnLanes) {
     std::int64_t lanes = 0;
     for (const auto& [id, container] : containers_) {

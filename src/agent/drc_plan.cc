@@ -20,7 +20,7 @@ void Drc::Impl::planNow() {
   const allocation::Snapshot snapshot = snapshotOf(observed);
   const allocation::Plan plan = allocation::decide(snapshot, config_.allocation);
   ++plans_;
-  adopt(plan);
+  adopt(plan, homesAfter(plan, snapshot));
   publishLosses();
   std::vector<allocation::Step> steps = plan.steps;
   addPlacings(steps, observed);
@@ -31,11 +31,16 @@ void Drc::Impl::planNow() {
 
 Drc::Impl::Observed Drc::Impl::observeAll() const {
   Observed observed;
-  for (const auto& [id, container] : containers_) {
-    if (!container.registered) continue;
-    if (const auto seen = ports_.controller.observe(id); seen && !seen->vanished) observed.emplace(id, *seen);
-  }
+  for (const auto& [id, container] : containers_) observeInto(observed, container);
   return observed;
+}
+
+void Drc::Impl::observeInto(Observed& observed, const ContainerRecord& container) const {
+  if (!container.registered) return;
+  const auto seen = ports_.controller.observe(container.id);
+  if (!seen || seen->vanished) return;
+  observed[container.id] = *seen;
+  observed[container.id].home |= container.stuckMayTake;  // as good as held
 }
 
 allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& container, const Observed& observed) const {
@@ -52,9 +57,9 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
     if (!placed && id != container.id) state.home -= other.home - containers_.at(id).wanted.home;
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
+  state.memoryNodes = seen->second.memoryNodes;
   if (placed) {
     state.home = seen->second.home;
-    state.memoryNodes = seen->second.memoryNodes;
     if (state.awakeLoanLanes > 0) state.loans = seen->second.loans;
   }
   if (ports_.controller.traits().weights) state.cpuWeight = seen->second.weight;
@@ -123,7 +128,19 @@ MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
   return allocation::missingForFloor(snapshot, state);
 }
 
-void Drc::Impl::adopt(const allocation::Plan& plan) {
+// The homes that the plan's steps lead to. Not always its targets: what a Pending group still holds is left to it until its containers have ended.
+std::map<InstanceId, CpuSet> Drc::Impl::homesAfter(const allocation::Plan& plan, const allocation::Snapshot& snapshot) {
+  std::map<InstanceId, CpuSet> homes;
+  for (const allocation::GroupState& group : snapshot.groups) {
+    for (const allocation::ContainerState& container : group.containers) homes[container.id] = container.home;
+  }
+  for (const allocation::Step& step : plan.steps) {
+    if (isHomeStep(step.kind)) homes[step.container] = step.cpus;
+  }
+  return homes;
+}
+
+void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes) {
   pool_ = plan.pool;
   bucket_ = plan.bucket;
   const Instant now = ports_.loop.clock().now();
@@ -136,13 +153,14 @@ void Drc::Impl::adopt(const allocation::Plan& plan) {
     const auto found = groups_.find(target.id);
     if (found == groups_.end()) continue;
     GroupRecord& group = found->second;
-    group.loansPlannedFor = loansWanted(group);
     group.entitlement = target.entitlement;
     group.inPool = target.inPool;
     if (target.moved) group.lastOptionalMove = now;
-    for (const allocation::ContainerTarget& container : target.containers) {
+    for (allocation::ContainerTarget container : target.containers) {
+      if (!target.pending) container.home = homes.at(container.id) & usable();
       if (const auto record = containers_.find(container.id); record != containers_.end()) adoptTarget(record->second, group, container);
     }
+    group.loansPlannedFor = loansWanted(group);  // with the new entitlement and what is awake now
     if (std::exchange(group.pending, target.pending) != target.pending) ports_.listener.pendingChanged(target.id, target.pending);
   }
   againTimer_.reset();
@@ -172,9 +190,7 @@ void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed
   const auto homeStepsOf = [&](InstanceId id) {
     std::vector<int> indices;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      const allocation::StepKind kind = steps[i].kind;
-      const bool home = kind == allocation::StepKind::NarrowHome || kind == allocation::StepKind::WidenHome || kind == allocation::StepKind::SwapHome;
-      if (home && steps[i].container == id) indices.push_back(static_cast<int>(i));
+      if (isHomeStep(steps[i].kind) && steps[i].container == id) indices.push_back(static_cast<int>(i));
     }
     return indices;
   };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -33,11 +34,11 @@ class ManualApplier final : public StepApplier {
     ++helped_;
     run(batch);
   }
-  // Hung writes return, with this result.
+  // Hung writes return: with this error, or having been made now.
   void release(int error = 0) {
     occupied_ = false;
     for (auto& [batch, step] : std::exchange(hung_, {})) {
-      batch->finish(step, error);
+      batch->finish(step, error != 0 ? error : std::max(0, linux::executeChange(batch->step(step).change)));
       batches_.insert(batches_.begin(), batch);
     }
     wake();
@@ -170,21 +171,34 @@ struct DrcRig {
     std::set<GroupId> pool;
     for (const GroupView& view : drc->groups()) {
       if (view.inPool) pool.insert(view.spec.id);
+      // A write that was right when the group was in the pool may land much later: it counts as the pool's until it has been set right.
+      bool stuck = false;
+      bool astray = false;
+      for (const ContainerView& container : view.containers) {
+        stuck = stuck || container.stuck;
+        astray = astray || home(container.instance.value) != container.home;
+      }
+      if (view.inPool && stuck) late.insert(view.spec.id);
+      if (!stuck && !astray) late.erase(view.spec.id);
     }
-    std::map<int, InstanceId> owner;
+    pool.insert(late.begin(), late.end());
+    std::map<GroupId, CpuSet> held;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);
-      const CpuSet held = seen.ok() && !seen->vanished ? seen->home : CpuSet{};
-      CpuSet& pooled = pooledHome[instance];
-      pooled = pool.count(group) > 0 ? held : pooled & held;
-      for (const int cpu : held) {
-        const auto [found, fresh] = owner.try_emplace(cpu, instance);
-        if (fresh || mayOverlap || groupOf[found->second] == group || (pooled.contains(cpu) && pooledHome[found->second].contains(cpu))) continue;
-        breaches.push_back("cpu " + std::to_string(cpu) + ": instances " + std::to_string(instance.value) + " and " + std::to_string(found->second.value));
+      if (seen.ok() && !seen->vanished) held[group] |= seen->home;
+    }
+    std::map<int, GroupId> owner;
+    for (const auto& [group, cpus] : held) {
+      pooled[group] = pool.count(group) > 0 ? cpus : pooled[group] & cpus;
+      for (const int cpu : cpus) {
+        const auto [found, fresh] = owner.try_emplace(cpu, group);
+        if (fresh || mayOverlap || (pooled[group].contains(cpu) && pooled[found->second].contains(cpu))) continue;
+        breaches.push_back("cpu " + std::to_string(cpu) + ": groups " + std::to_string(group.value) + " and " + std::to_string(found->second.value));
       }
     }
   }
-  std::map<InstanceId, CpuSet> pooledHome;  // CPUs still held from when the group was in the pool
+  std::set<GroupId> late;
+  std::map<GroupId, CpuSet> pooled;  // CPUs a group still holds from when it was in the pool
   bool mayOverlap{false};
 };
 

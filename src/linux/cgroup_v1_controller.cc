@@ -262,16 +262,16 @@ Result<ObservedContainer> CgroupV1Controller::observe(InstanceId id) const {
   const Container& container = found->second;
   ObservedContainer observed;
   observed.vanished = processGone(container.threads.pid);
+  const std::int64_t shares = std::strtoll(readText(container.leaves->homeShares.get()).value_or("0").c_str(), nullptr, 10);
+  observed.weight = (shares * 100 + kOrdinaryShares / 2) / kOrdinaryShares;
+  observed.memoryNodes = setIn(container.leaves->homeMems);
   if (observed.vanished || container.home.empty()) return observed;
   const Placing placing = placingOf(container);
   observed.uniform = placing == Placing::Complete;
   if (placing == Placing::Floats) return observed;
   observed.home = setIn(container.leaves->homeCpus);
   observed.effective = setIn(container.leaves->homeEffective);
-  observed.memoryNodes = setIn(container.leaves->homeMems);
   observed.loans = setIn(container.leaves->loanCpus);
-  const std::int64_t shares = std::strtoll(readText(container.leaves->homeShares.get()).value_or("0").c_str(), nullptr, 10);
-  observed.weight = (shares * 100 + kOrdinaryShares / 2) / kOrdinaryShares;
   return observed;
 }
 

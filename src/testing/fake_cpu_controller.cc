@@ -183,12 +183,12 @@ Result<ObservedContainer> FakeCpuController::observe(InstanceId id) const {
   const Container& container = found->second;
   ObservedContainer observed;
   observed.vanished = processes_.count(container.threads.pid) == 0;
+  observed.weight = container.weight;
+  observed.memoryNodes = container.home.memoryNodes;
   if (observed.vanished || !container.home.hasTasks) return observed;
   observed.home = container.home.requested;
   observed.effective = effectiveOf(container.home);
-  observed.memoryNodes = container.home.memoryNodes;
   observed.loans = container.loans.requested;
-  observed.weight = container.weight;
   return observed;
 }
 
