@@ -1,8 +1,8 @@
 // A finished list of writes with their order, as it crosses from the control loop to the threads that apply it.
 //
-// Steps run in index order as far as `waitsFor` allows; a step runs only after all it waits for are Done, and is Skipped once one of them Failed or was Skipped. Several
-// threads may work on one batch: a step is claimed by compare-and-swap. A thread leaves when nothing can be claimed; whoever finishes a step looks again, so
-// no runnable step is left behind. States only go forward: Waiting -> Running -> Done | Failed, Waiting -> Skipped.
+// Steps run in index order as far as `waitsFor` allows; a step runs only after all it waits for are Done, and is Skipped once one of them Failed or
+// was Skipped. Several threads may work on one batch: a step is claimed by compare-and-swap. A thread leaves when nothing can be claimed; whoever
+// finishes a step looks again, so no runnable step is left behind. States only go forward: Waiting -> Running -> Done | Failed, Waiting -> Skipped.
 // workOne() makes no allocation, takes no lock and writes no log. O(steps) per pass.
 // Thread rule: built and destroyed by the control loop; workOne() on appliers; state() and cancelWaiting() from anywhere.
 #pragma once

@@ -157,16 +157,17 @@ struct DemandCase {
 TEST(Demand, Table) {
   const DemandCase cases[] = {
       {0, 0ms, 0, true, {}, 0},
-      {10'000, 70ms, 0, true, {}, 1200},         // 10/s x 70 ms = 0.7 CPU at 70 % = 1 CPU, times 1.2
-      {10'000, 95ms, 0, false, {}, 1200},        // batch runs at 95 %
-      {0, 100ms, 10, true, {}, 1200},            // one second of queue in one second
-      {0, 100ms, 10, true, 200ms, 12000},        // in half the objective
+      {10'000, 70ms, 0, true, {}, 1200},   // 10/s x 70 ms = 0.7 CPU at 70 % = 1 CPU, times 1.2
+      {10'000, 95ms, 0, false, {}, 1200},  // batch runs at 95 %
+      {0, 100ms, 10, true, {}, 1200},      // one second of queue in one second
+      {0, 100ms, 10, true, 200ms, 12000},  // in half the objective
       {10'000, 70ms, 10, true, 1400ms, 2400},
       {1'000'000'000, 300s, 1'000'000, true, 1ms, 1'000'000'000},  // saturates
-      {5'000, 0ms, 100, true, {}, 0},            // no figure yet for a run
+      {5'000, 0ms, 100, true, {}, 0},                              // no figure yet for a run
   };
   for (const DemandCase& expected : cases) {
-    EXPECT_EQ(demandOf({MilliRps(expected.milliRps), expected.run, expected.queued, false}, expected.critical, expected.objective).value, expected.milliCpus);
+    EXPECT_EQ(demandOf({MilliRps(expected.milliRps), expected.run, expected.queued, false}, expected.critical, expected.objective).value,
+              expected.milliCpus);
   }
 }
 

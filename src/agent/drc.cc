@@ -171,7 +171,8 @@ void Drc::Impl::registerContainer(ContainerRecord& container) {
   const Status added = ports_.controller.add(container.threads);
   container.registered = added.ok();
   for (std::vector<LaneTrack>* lanes : {&container.ownLanes, &container.loanLanes}) {
-    for (LaneTrack& lane : *lanes) lane.cpu = ports_.controller.threadUse(container.id, lane.tid).cpu;  // what it used while loading counts for nothing
+    for (LaneTrack& lane : *lanes)
+      lane.cpu = ports_.controller.threadUse(container.id, lane.tid).cpu;  // what it used while loading counts for nothing
   }
   if (added.ok()) return;
   ++groups_[container.group].counters.applyErrors;
@@ -237,8 +238,8 @@ void Drc::Impl::pollMachine() {
   if (!sets || *sets == sets_) return;
   Result<Machine> machine = ports_.machine.read();
   if (!machine) return log::error("agent", "the machine changed but cannot be read: " + machine.error().message);
-  log::info("agent", "CPUs changed: online " + sets_.online.toString() + " -> " + sets->online.toString() + ", allowed " + sets_.allowed.toString() + " -> " +
-                         sets->allowed.toString());
+  log::info("agent", "CPUs changed: online " + sets_.online.toString() + " -> " + sets->online.toString() + ", allowed " + sets_.allowed.toString() +
+                         " -> " + sets->allowed.toString());
   sets_ = *sets;
   adoptMachine(std::move(*machine));
   placeSystem();
@@ -251,7 +252,8 @@ CpuSet Drc::Impl::plannedHome(InstanceId instance) const {
 }
 
 GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
-  GroupView view{group.spec, group.entitlement, group.demand, {}, group.inPool, group.pending, group.sample.queued, {}, group.reasons, {}, group.counters};
+  GroupView view{group.spec, group.entitlement, group.demand, {}, group.inPool, group.pending, group.sample.queued, {}, group.reasons,
+                 {},         group.counters};
   for (const auto& [id, container] : containers_) {
     if (container.group != group.spec.id) continue;
     for (const int cpu : container.wanted.home) {
@@ -283,7 +285,8 @@ std::optional<GroupView> Drc::Impl::explainGroup(GroupId id) const {
 
 DrcView Drc::Impl::view() const {
   const CpuControllerTraits& traits = ports_.controller.traits();
-  return {traits.name, traits.caveats, config_.allocation.policy, frozen_, machine_.online, machine_.allowed, reserved_, pool_, plans_, stepsApplied_, trigger_};
+  return {traits.name,   traits.caveats, config_.allocation.policy, frozen_, machine_.online, machine_.allowed, reserved_, pool_, plans_,
+          stepsApplied_, trigger_};
 }
 
 Drc::Drc(Ports ports, DrcConfig config) : impl_(std::make_unique<Impl>(std::move(ports), std::move(config))) {}

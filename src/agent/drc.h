@@ -1,15 +1,15 @@
-// The dynamic resource controller: turns what happens on the node (services and workers that come, go, resize or crash; CPUs that come and go; queues) into
-// CPU sets and lane counts, within milliseconds, and keeps them there.
+// The dynamic resource controller: turns what happens on the node (services and workers that come, go, resize or crash; CPUs that come and go;
+// queues) into CPU sets and lane counts, within milliseconds, and keeps them there.
 //
-// Event -> snapshot (read back from the kernel) -> allocation::decide() -> batch for the applier -> read back -> targets to the listener. Events of one turn of
-// the loop make one plan; while a batch runs, further ones wait for the next. When a group loses, its lanes are taken back before its CPUs; when it gains, CPUs
-// come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its deadline blocks only the steps that wait for it, and
-// its container is left alone until the write returns.
-// Placing: a container has a place in the plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Hints of the last run
-// (HomeJournal) are taken if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had.
-// Polling: every second the machine's sets and all containers are read back (drift is repaired); every 10 ms while something is queued or lent; else nothing.
-// Cost: a plan is decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call.
-// Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
+// Event -> snapshot (read back from the kernel) -> allocation::decide() -> batch for the applier -> read back -> targets to the listener. Events of
+// one turn of the loop make one plan; while a batch runs, further ones wait for the next. When a group loses, its lanes are taken back before its
+// CPUs; when it gains, CPUs come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its
+// deadline blocks only the steps that wait for it, and its container is left alone until the write returns. Placing: a container has a place in the
+// plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Hints of the last run (HomeJournal) are taken if
+// they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
+// machine's sets and all containers are read back (drift is repaired); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
+// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call. Source:
+// Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,11 @@ struct GroupSpec {
   allocation::Band band{allocation::Band::Normal};
   std::int64_t tenantWeight{100};
   std::int64_t weight{100};
-  MilliCpu floor;                    // 0: none
-  MilliCpu ceiling;                  // 0: the machine
+  MilliCpu floor;    // 0: none
+  MilliCpu ceiling;  // 0: the machine
   bool latencyCritical{true};
   allocation::Lend lend{allocation::Lend::WhenIdle};
-  std::optional<Nanos> objective;    // latency bound
+  std::optional<Nanos> objective;  // latency bound
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
@@ -62,15 +62,29 @@ struct LaneAllowance {
 
 struct DrcConfig {
   allocation::Config allocation;
-  std::optional<CpuSet> reserved;         // for Coterie itself; not set: none below 8 CPUs, one core per 32 CPUs from there up
-  Millis pollInterval{1000};              // drift, machine, use
-  Millis tickInterval{10};                // while something is queued or lent
-  Millis writeDeadline{20};               // then a write counts as stuck
-  Millis laneStarvedAfter{20};            // a loan lane without CPU for this long moves to its own group's free CPUs
-  std::size_t changesKept{50};            // per group, for explain
+  std::optional<CpuSet> reserved;  // for Coterie itself; not set: none below 8 CPUs, one core per 32 CPUs from there up
+  Millis pollInterval{1000};       // drift, machine, use
+  Millis tickInterval{10};         // while something is queued or lent
+  Millis writeDeadline{20};        // then a write counts as stuck
+  Millis laneStarvedAfter{20};     // a loan lane without CPU for this long moves to its own group's free CPUs
+  std::size_t changesKept{50};     // per group, for explain
 };
 
-enum class Trigger : std::uint8_t { Start, GroupAdded, GroupRemoved, GroupResized, InstanceStarting, InstanceReady, InstanceEnded, MachineChanged, Demand, Drift, Retry, Unfrozen, Time };
+enum class Trigger : std::uint8_t {
+  Start,
+  GroupAdded,
+  GroupRemoved,
+  GroupResized,
+  InstanceStarting,
+  InstanceReady,
+  InstanceEnded,
+  MachineChanged,
+  Demand,
+  Drift,
+  Retry,
+  Unfrozen,
+  Time
+};
 [[nodiscard]] std::string_view triggerName(Trigger trigger);
 
 // One change of a container's CPUs, for people.
@@ -83,22 +97,22 @@ struct PlacementChange {
 };
 
 struct GroupCounters {
-  std::int64_t moves{0};            // changes of a home
-  std::int64_t applyErrors{0};      // writes that failed or were stuck
+  std::int64_t moves{0};        // changes of a home
+  std::int64_t applyErrors{0};  // writes that failed or were stuck
   std::int64_t driftRepairs{0};
-  std::int64_t lanesMoved{0};       // starved loan lanes moved home
-  Nanos used{};                     // CPU time of all lanes
-  Nanos borrowed{};                 // of it, on others' CPUs
-  Nanos lent{};                     // others' CPU time on this group's CPUs (shared out evenly over a borrower's loan CPUs)
+  std::int64_t lanesMoved{0};  // starved loan lanes moved home
+  Nanos used{};                // CPU time of all lanes
+  Nanos borrowed{};            // of it, on others' CPUs
+  Nanos lent{};                // others' CPU time on this group's CPUs (shared out evenly over a borrower's loan CPUs)
 };
 
 struct ContainerView {
   InstanceId instance;
   bool ready{false};
-  bool stuck{false};                // a write on it has not returned
-  CpuSet home;                      // wanted
+  bool stuck{false};  // a write on it has not returned
+  CpuSet home;        // wanted
   CpuSet loans;
-  LaneAllowance lanes;              // published
+  LaneAllowance lanes;  // published
   std::optional<ObservedContainer> observed;
 };
 
@@ -106,19 +120,19 @@ struct GroupView {
   GroupSpec spec;
   MilliCpu entitlement;
   MilliCpu demand;
-  MilliCpu grant;                   // capacity of the home CPUs and of awake loan lanes
+  MilliCpu grant;  // capacity of the home CPUs and of awake loan lanes
   bool inPool{false};
   bool pending{false};
   std::int64_t queued{0};
   std::vector<ContainerView> containers;
-  std::vector<allocation::Reason> reasons;   // of the last plan, about this group
-  std::vector<PlacementChange> changes;      // oldest first
+  std::vector<allocation::Reason> reasons;  // of the last plan, about this group
+  std::vector<PlacementChange> changes;     // oldest first
   GroupCounters counters;
 };
 
 struct DrcView {
-  std::string controller;                    // the actuator's name
-  std::vector<std::string> caveats;          // what it does not enforce
+  std::string controller;            // the actuator's name
+  std::vector<std::string> caveats;  // what it does not enforce
   allocation::PolicyName policy{allocation::PolicyName::Drc};
   bool frozen{false};
   CpuSet online, allowed, reserved, pool;
@@ -155,19 +169,19 @@ class Drc {
   // Reads the machine, loads hints, begins to poll. Errors: those of MachineSource.
   [[nodiscard]] Status start();
 
-  void setGroup(const GroupSpec& spec);     // adds or resizes
-  void removeGroup(GroupId id);             // its containers leave the plan; ends no process
+  void setGroup(const GroupSpec& spec);  // adds or resizes
+  void removeGroup(GroupId id);          // its containers leave the plan; ends no process
   void instanceStarting(GroupId group, InstanceId instance);
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
-  void demandChanged(GroupId group);        // requests wait: look now, and every tick until nothing is queued or lent
+  void demandChanged(GroupId group);  // requests wait: look now, and every tick until nothing is queued or lent
 
   // Would this group's floor fit beside those present? The milli-CPUs missing, 0 if it fits.
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
   // The CPUs a starting instance will have (empty: not planned yet).
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
 
-  void freeze();                            // `drc off`: nothing is planned or repaired until unfreeze()
+  void freeze();  // `drc off`: nothing is planned or repaired until unfreeze()
   void unfreeze();
   void setPolicy(allocation::PolicyName policy);
   void setLending(bool lending);
@@ -178,7 +192,7 @@ class Drc {
   [[nodiscard]] std::vector<GroupView> groups() const;                    // without observations and changes: for metrics
   [[nodiscard]] DrcView view() const;
   [[nodiscard]] const Machine& machine() const;
-  [[nodiscard]] bool settled() const;       // no plan due, nothing being applied
+  [[nodiscard]] bool settled() const;  // no plan due, nothing being applied
 
  private:
   class Impl;

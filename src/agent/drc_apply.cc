@@ -17,7 +17,8 @@ bool isFinal(ApplyState state) { return state != ApplyState::Waiting && state !=
 
 }  // namespace
 
-// One step as writes. Ancestor steps are per group, and these adapters keep no directory per group: nothing to write. The same for a container that still loads.
+// One step as writes. Ancestor steps are per group, and these adapters keep no directory per group: nothing to write. The same for a container that
+// still loads.
 PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
   const auto found = containers_.find(step.container);
   if (found == containers_.end() || !found->second.registered) return {};
@@ -120,7 +121,8 @@ void Drc::Impl::checkDeadlines() {
       container->second.stuckMayTake |= current_.homes[i];
     }
     countError(current_.containers[i]);
-    log::warning("agent", "a CPU-set write for instance " + std::to_string(current_.containers[i].value) + " does not return; what waits for it is put off");
+    log::warning("agent",
+                 "a CPU-set write for instance " + std::to_string(current_.containers[i].value) + " does not return; what waits for it is put off");
   }
   if (!running && ++current_.idleChecks >= kIdleChecks) {  // every applier thread is stuck elsewhere
     batch.cancelWaiting();
@@ -139,7 +141,8 @@ bool Drc::Impl::batchSettled() const {
     const ApplyState state = batch.state(i);
     if (isFinal(state)) continue;
     blocked[i] = current_.late.count(i) > 0;
-    for (const int other : batch.step(i).waitsFor) blocked[i] = blocked[i] || (state == ApplyState::Waiting && blocked[static_cast<std::size_t>(other)]);
+    for (const int other : batch.step(i).waitsFor)
+      blocked[i] = blocked[i] || (state == ApplyState::Waiting && blocked[static_cast<std::size_t>(other)]);
     if (!blocked[i]) return false;
   }
   return true;
@@ -199,7 +202,8 @@ void Drc::Impl::closeBatch() {
   if (!closed.late.empty()) lateBatches_.push_back(std::move(closed));
   if (due_) return schedule(trigger_.value_or(Trigger::Retry));
   const auto off = [&](const auto& entry) { return !asWanted(containers_.at(entry.first), entry.second); };
-  if (!frozen_ && std::any_of(touched.begin(), touched.end(), off)) repairDrift(observeAll(), Unplaced::LeaveOut);  // threads born meanwhile: the second scan
+  if (!frozen_ && std::any_of(touched.begin(), touched.end(), off))
+    repairDrift(observeAll(), Unplaced::LeaveOut);  // threads born meanwhile: the second scan
 }
 
 void Drc::Impl::reviewLateBatches() {
@@ -229,7 +233,7 @@ void Drc::Impl::settleContainer(ContainerRecord& container) {
   if (!container.ready) return;
   const int own = std::min(container.wanted.ownLanes, static_cast<int>(container.ownLanes.size()));
   const auto seen = container.registered ? ports_.controller.observe(container.id) : Result<ObservedContainer>(ObservedContainer{});
-  if (!seen || seen->vanished) return;  // its end is about to be told
+  if (!seen || seen->vanished) return;                     // its end is about to be told
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering
   if (!seen->home.empty()) {
     lanes.ownLanes = std::min(own, seen->home.count());
@@ -250,7 +254,8 @@ void Drc::Impl::publish(ContainerRecord& container, LaneAllowance lanes) {
 void Drc::Impl::publishLosses() {
   for (auto& [id, container] : containers_) {
     if (!container.announcedOnce) continue;
-    publish(container, {id, std::min(container.published.ownLanes, container.wanted.ownLanes), std::min(container.published.loanLanes, container.wanted.awakeLoanLanes)});
+    publish(container, {id, std::min(container.published.ownLanes, container.wanted.ownLanes),
+                        std::min(container.published.loanLanes, container.wanted.awakeLoanLanes)});
   }
   announce();
 }
@@ -276,8 +281,8 @@ bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContain
   return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen);
 }
 
-// Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose set cannot be
-// repaired now are left to him. True if there is something to write.
+// Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose
+// set cannot be repaired now are left to him. True if there is something to write.
 bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   std::vector<InstanceId> drifted;
   CpuSet kept;  // by others, against the plan
@@ -307,7 +312,8 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     container.repairTried = true;
     ++groups_[container.group].counters.driftRepairs;
     steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});
-    if (memoryOff(container, observed.at(id))) steps.push_back({StepKind::SetMemoryNodes, id, container.group, {}, container.wanted.memoryNodes, 0, {}});
+    if (memoryOff(container, observed.at(id)))
+      steps.push_back({StepKind::SetMemoryNodes, id, container.group, {}, container.wanted.memoryNodes, 0, {}});
     if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {}});
   }
   if (steps.empty()) return false;

@@ -1,5 +1,5 @@
-// Random histories of everything that can happen to an agent, by the fake kernel's rules: no CPU has two owners after any write, whatever fails or hangs, and once
-// faults end everything settles into a valid state that no further plan changes.
+// Random histories of everything that can happen to an agent, by the fake kernel's rules: no CPU has two owners after any write, whatever fails or
+// hangs, and once faults end everything settles into a valid state that no further plan changes.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -33,8 +33,8 @@ class History {
     for (const GroupView& view : rig_.drc->groups()) {
       story_ += "  = group " + std::to_string(view.spec.id.value) + (view.inPool ? " pool" : "") + (view.pending ? " pending" : "");
       for (const ContainerView& container : view.containers) {
-        story_ += " | " + std::to_string(container.instance.value) + (container.stuck ? " stuck" : "") + " wants " + container.home.toString() + " has " +
-                  rig_.home(container.instance.value).toString();
+        story_ += " | " + std::to_string(container.instance.value) + (container.stuck ? " stuck" : "") + " wants " + container.home.toString() +
+                  " has " + rig_.home(container.instance.value).toString();
       }
       story_ += "\n";
     }

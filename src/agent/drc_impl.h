@@ -1,20 +1,21 @@
-// The inside of Drc, in four files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back, repair), drc_load.cc
-// (demand, loan lanes, use). Not for others.
+// The inside of Drc, in four files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back,
+// repair), drc_load.cc (demand, loan lanes, use). Not for others.
 #pragma once
 
 #include <set>
 #include <utility>
 
 #include "agent/drc.h"
+#include "allocation/layout.h"
 
 namespace coterie::agent {
 
 struct LaneTrack {
   int tid{0};
-  Nanos cpu{};                 // at the last account
-  Nanos cpuAtTick{};           // at the last tick
-  Nanos starved{};             // runnable without having run
-  bool atHome{false};          // moved to its own group's CPUs
+  Nanos cpu{};         // at the last account
+  Nanos cpuAtTick{};   // at the last tick
+  Nanos starved{};     // runnable without having run
+  bool atHome{false};  // moved to its own group's CPUs
 };
 
 // What the last plan wants of a container.
@@ -29,12 +30,12 @@ struct Wanted {
 struct ContainerRecord {
   InstanceId id;
   GroupId group;
-  int ordinal{0};              // among its group's containers, for hints
-  bool ready{false};           // its worker answers
-  bool registered{false};      // the controller knows it
+  int ordinal{0};          // among its group's containers, for hints
+  bool ready{false};       // its worker answers
+  bool registered{false};  // the controller knows it
   int stuckWrites{0};
-  CpuSet stuckMayTake;         // homes that writes which have not returned may still set
-  bool repairTried{false};     // since the last poll; also set by a failed write
+  CpuSet stuckMayTake;      // homes that writes which have not returned may still set
+  bool repairTried{false};  // since the last poll; also set by a failed write
   bool announcedOnce{false};
   ContainerRegistration threads;
   Bytes resident;
@@ -46,14 +47,14 @@ struct ContainerRecord {
 struct GroupRecord {
   GroupSpec spec;
   Instant joined{};
-  bool removing{false};        // goes with its last container
+  bool removing{false};  // goes with its last container
   MilliCpu entitlement;
   bool inPool{false};
   bool pending{false};
   DemandSample sample;
   MilliCpu demand;
-  std::optional<Instant> belowSince;       // demand at or below the entitlement
-  int loansPlannedFor{0};                  // loan lanes that the last plan was asked for
+  std::optional<Instant> belowSince;  // demand at or below the entitlement
+  int loansPlannedFor{0};             // loan lanes that the last plan was asked for
   std::optional<Instant> lastOptionalMove;
   std::vector<allocation::Reason> reasons;
   std::deque<PlacementChange> changes;
@@ -99,7 +100,7 @@ class Drc::Impl {
     std::vector<CpuSet> homes;           // that each step sets, if it sets one
     std::vector<int> seenRunning;        // deadline checks at which the step was running
     std::set<std::size_t> late;
-    std::set<InstanceId> unsettled;      // their lanes are not published yet
+    std::set<InstanceId> unsettled;  // their lanes are not published yet
     std::vector<std::size_t> ancestorSteps;
     int idleChecks{0};
   };
@@ -126,7 +127,7 @@ class Drc::Impl {
   void adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target);
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
-  [[nodiscard]] CpuSet usable() const { return (machine_.allowed & machine_.online) - reserved_; }
+  [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
   void takeHint(ContainerRecord& container);
   void saveHints();
   // drc_apply.cc
@@ -163,7 +164,7 @@ class Drc::Impl {
   Machine machine_;
   MachineSets sets_;
   CpuSet reserved_;
-  CpuSet ancestors_;                     // as last written
+  CpuSet ancestors_;  // as last written
   bool systemWarned_{false};
   std::map<GroupId, GroupRecord> groups_;
   std::map<InstanceId, ContainerRecord> containers_;
@@ -173,14 +174,14 @@ class Drc::Impl {
   allocation::MoveBucket bucket_;
   bool started_{false};
   bool frozen_{false};
-  bool due_{false};                      // a plan is wanted
+  bool due_{false};  // a plan is wanted
   bool posted_{false};
-  bool retry_{false};                    // a write failed: plan again at the next poll
+  bool retry_{false};  // a write failed: plan again at the next poll
   bool ticking_{false};
   std::optional<Trigger> trigger_;
   Running current_;
   std::vector<Running> lateBatches_;
-  std::set<GroupId> announced_;          // lanes changed in this turn
+  std::set<GroupId> announced_;  // lanes changed in this turn
   std::int64_t plans_{0};
   std::int64_t stepsApplied_{0};
   TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_;

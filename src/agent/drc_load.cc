@@ -54,7 +54,8 @@ void Drc::Impl::demandChanged(GroupId id) {
 void Drc::Impl::armTick() {
   const bool lent = std::any_of(containers_.begin(), containers_.end(), [](const auto& entry) {
     const ContainerRecord& container = entry.second;
-    return container.wanted.awakeLoanLanes > 0 || std::any_of(container.loanLanes.begin(), container.loanLanes.end(), [](const LaneTrack& lane) { return lane.atHome; });
+    return container.wanted.awakeLoanLanes > 0 ||
+           std::any_of(container.loanLanes.begin(), container.loanLanes.end(), [](const LaneTrack& lane) { return lane.atHome; });
   });
   const bool queued = std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second.sample.queued > 0; });
   if (ticking_ || frozen_ || !started_ || (!lent && !queued)) return;

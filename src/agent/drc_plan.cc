@@ -115,7 +115,8 @@ MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
   allocation::ContainerState placeholder;
   placeholder.id = InstanceId(std::numeric_limits<std::int32_t>::max());
   for (const auto& [id, group] : groups_) {  // admitted, not started yet: their floors are promised
-    const bool present = std::any_of(snapshot.groups.begin(), snapshot.groups.end(), [&](const allocation::GroupState& state) { return state.id == id; });
+    const bool present =
+        std::any_of(snapshot.groups.begin(), snapshot.groups.end(), [&](const allocation::GroupState& state) { return state.id == id; });
     if (present || id == newcomer.id || group.removing) continue;
     placeholder.id.value -= 1;
     snapshot.groups.push_back(stateOf(group.spec, &group));
@@ -165,7 +166,7 @@ void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, C
   }
   againTimer_.reset();
   if (plan.decideAgainAt) {
-    againTimer_ = ports_.loop.after(std::max(Nanos{0}, *plan.decideAgainAt - now), [this] { schedule(Trigger::Time); });
+    againTimer_ = ports_.loop.after(std::max(Nanos{config_.tickInterval} / 10, *plan.decideAgainAt - now), [this] { schedule(Trigger::Time); });
   }
 }
 
@@ -184,8 +185,9 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
-// A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that went offline). CPUs
-// that somebody still holds without wanting them are waited for, or done without where nobody is about to free them (a Pending group's).
+// A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that
+// went offline). CPUs that somebody still holds without wanting them are waited for, or done without where nobody is about to free them (a Pending
+// group's).
 void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const {
   const auto homeStepsOf = [&](InstanceId id) {
     std::vector<int> indices;

@@ -1,5 +1,5 @@
-// What Drc's tests stand on: a clock moved by hand, the fake kernel, an applier that runs on the loop and can be told to hang, a listener that remembers.
-// Tests only.
+// What Drc's tests stand on: a clock moved by hand, the fake kernel, an applier that runs on the loop and can be told to hang, a listener that
+// remembers. Tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@
 
 namespace coterie::agent {
 
-// Executes batches on the loop. A write that answers FakeCpuController::kHangs keeps its step running until release(); what does not wait for it goes on only
-// after helpOut(), as with one real thread.
+// Executes batches on the loop. A write that answers FakeCpuController::kHangs keeps its step running until release(); what does not wait for it goes
+// on only after helpOut(), as with one real thread.
 class ManualApplier final : public StepApplier {
  public:
   explicit ManualApplier(EventLoop& loop) : loop_(loop) {}
@@ -87,7 +87,7 @@ class MachineStub final : public MachineSource {
 
 struct LaneLog final : Drc::Listener {
   std::map<InstanceId, LaneAllowance> lanes;
-  std::vector<std::string> events;   // "lanes 1: 2+0", "pending 3"
+  std::vector<std::string> events;  // "lanes 1: 2+0", "pending 3"
   std::vector<std::string>* shared{nullptr};
   void lanesChanged(GroupId, const std::vector<LaneAllowance>& changed) override {
     for (const LaneAllowance& lane : changed) {
@@ -182,14 +182,16 @@ struct DrcRig {
       if (!stuck && !astray) late.erase(view.spec.id);
     }
     pool.insert(late.begin(), late.end());
-    std::map<GroupId, CpuSet> held;
+    std::map<GroupId, CpuSet> held, wanted;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);
       if (seen.ok() && !seen->vanished) held[group] |= seen->home;
+      wanted[group] |= drc->plannedHome(instance);
     }
     std::map<int, GroupId> owner;
     for (const auto& [group, cpus] : held) {
-      pooled[group] = pool.count(group) > 0 ? cpus : pooled[group] & cpus;
+      const CpuSet claimed = cpus | wanted[group];
+      pooled[group] = pool.count(group) > 0 ? claimed : pooled[group] & claimed;
       for (const int cpu : cpus) {
         const auto [found, fresh] = owner.try_emplace(cpu, group);
         if (fresh || mayOverlap || (pooled[group].contains(cpu) && pooled[found->second].contains(cpu))) continue;
@@ -198,7 +200,7 @@ struct DrcRig {
     }
   }
   std::set<GroupId> late;
-  std::map<GroupId, CpuSet> pooled;  // CPUs a group still holds from when it was in the pool
+  std::map<GroupId, CpuSet> pooled;  // CPUs a group still has, or has a place on, from when it was in the pool
   bool mayOverlap{false};
 };
 

@@ -302,7 +302,8 @@ TEST(DrcStories, LosingTheJournalCostsOnlyLocality) {
 
 TEST(DrcStories, AHintThatSomebodyHasNowIsNotTaken) {
   MemoryHomeJournal journal;
-  journal.save({{{"ns", "service1"}, 0, CpuSet{0, 1}, false}, {{"ns", "service2"}, 0, CpuSet{1, 2}, false}, {{"ns", "service3"}, 0, CpuSet{90}, false}});
+  journal.save(
+      {{{"ns", "service1"}, 0, CpuSet{0, 1}, false}, {{"ns", "service2"}, 0, CpuSet{1, 2}, false}, {{"ns", "service3"}, 0, CpuSet{90}, false}});
   DrcRig rig(4, &journal);
   for (const int group : {1, 2, 3}) rig.add(group, group * 10);
   rig.settle();
@@ -422,6 +423,34 @@ TEST(Drc, ANewcomersFloorCountsThosePromisedButNotStarted) {
   EXPECT_EQ(rig.drc->missingForFloor(newcomer), MilliCpu(0));
   newcomer.floor = MilliCpu(2000);
   EXPECT_EQ(rig.drc->missingForFloor(newcomer), MilliCpu(1000));
+}
+
+TEST(Drc, BaselinePoliciesFloatAndTheWayBackSplitsAgain) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.mayOverlap = true;
+  rig.drc->setPolicy(allocation::PolicyName::NoneMulti);
+  rig.settle();
+  EXPECT_EQ(rig.home(10), CpuSet::range(0, 3));
+  EXPECT_EQ(rig.home(20), CpuSet::range(0, 3));
+  rig.drc->setPolicy(allocation::PolicyName::Drc);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 2);
+  EXPECT_FALSE(rig.home(10).intersects(rig.home(20)));
+}
+
+TEST(Drc, AQueueKeepsTheTickGoingOnlyWhileItLasts) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.settle();
+  rig.queue(1, 3, 1ms);
+  rig.loop.advance(30ms);
+  EXPECT_GE(rig.loop.pendingTimers(), 2U);
+  rig.queue(1, 0, 1ms);
+  rig.loop.advance(30ms);
+  EXPECT_EQ(rig.loop.pendingTimers(), 1U) << "the poll alone";
 }
 
 TEST(Drc, ShutDownGivesEverythingBack) {

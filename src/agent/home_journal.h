@@ -1,7 +1,7 @@
-// Where homes are remembered across a restart: hints, nothing more. Losing them costs locality, never correctness (the plan is made from the specs and from
-// what the kernel says). load() before the first plan; save() replaces everything, after plans that moved a home. A home is kept per service and ordinal: the
-// n-th container of the service. Adapters: in src/serve (a file or the store), MemoryHomeJournal below for tests and for running without one.
-// Thread rule: control loop.
+// Where homes are remembered across a restart: hints, nothing more. Losing them costs locality, never correctness (the plan is made from the specs
+// and from what the kernel says). load() before the first plan; save() replaces everything, after plans that moved a home. A home is kept per service
+// and ordinal: the n-th container of the service. Adapters: in src/serve (a file or the store), MemoryHomeJournal below for tests and for running
+// without one. Thread rule: control loop.
 #pragma once
 
 #include <utility>

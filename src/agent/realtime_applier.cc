@@ -52,7 +52,8 @@ RealtimeApplier::Policy takePolicy(bool realtime) noexcept {
   sched_param priority{};
   priority.sched_priority = 1;
   ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-  if ((::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO) return RealtimeApplier::Policy::Fifo;  // read back: what holds, not what was asked
+  if ((::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO)
+    return RealtimeApplier::Policy::Fifo;  // read back: what holds, not what was asked
   const auto self = static_cast<id_t>(::syscall(SYS_gettid));
   ::setpriority(PRIO_PROCESS, self, kNice);
   return ::getpriority(PRIO_PROCESS, self) <= kNice ? RealtimeApplier::Policy::Nice : RealtimeApplier::Policy::Ordinary;
@@ -68,8 +69,8 @@ struct Shared {
 
 struct Writer {
   UniqueFd bell;
-  SpscQueue<ApplyBatch*, 64> inbox;      // control loop -> writer
-  std::atomic<std::uint64_t> taken{0};   // batches it is done with, in order
+  SpscQueue<ApplyBatch*, 64> inbox;     // control loop -> writer
+  std::atomic<std::uint64_t> taken{0};  // batches it is done with, in order
   std::atomic<bool> stopping{false};
   std::atomic<bool> ended{false};
   std::vector<std::shared_ptr<ApplyBatch>> abandoned;  // what a writer that is left behind in the kernel still uses

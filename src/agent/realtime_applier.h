@@ -1,13 +1,13 @@
 // Applies batches of writes on threads of their own, real-time where allowed.
 //
-// One writer does all the work; helpers (at most 3) are started only when a write is stuck, and go on with the steps that do not wait for it. A stuck write
-// occupies its thread until the kernel lets go; with all threads occupied, batches wait in their queues. Batches reach a writer over a lock-free queue, states
-// come back in the batch, an eventfd wakes each side. A writer neither allocates nor locks nor logs nor plans.
-// Policy: SCHED_FIFO 1 with reset on fork, under a soft RLIMIT_RTTIME of 50 ms; after 10 ms of work without a pause it sleeps once, so that a long list never
-// meets that limit. Needs CAP_SYS_NICE and a cpu cgroup with real-time budget (with RT_GROUP_SCHED new groups have none: the threads stay in the process's own);
-// the policy is read back. Refused: nice -15 if allowed, else ordinary; policy() says which.
-// Why: with spinning threads on every CPU a cpuset write by an ordinary thread takes up to 111 ms, by a real-time one 137 us (measured).
-// Thread rule: control loop. The destructor waits for threads that are not stuck.
+// One writer does all the work; helpers (at most 3) are started only when a write is stuck, and go on with the steps that do not wait for it. A stuck
+// write occupies its thread until the kernel lets go; with all threads occupied, batches wait in their queues. Batches reach a writer over a
+// lock-free queue, states come back in the batch, an eventfd wakes each side. A writer neither allocates nor locks nor logs nor plans. Policy:
+// SCHED_FIFO 1 with reset on fork, under a soft RLIMIT_RTTIME of 50 ms; after 10 ms of work without a pause it sleeps once, so that a long list never
+// meets that limit. Needs CAP_SYS_NICE and a cpu cgroup with real-time budget (with RT_GROUP_SCHED new groups have none: the threads stay in the
+// process's own); the policy is read back. Refused: nice -15 if allowed, else ordinary; policy() says which. Why: with spinning threads on every CPU
+// a cpuset write by an ordinary thread takes up to 111 ms, by a real-time one 137 us (measured). Thread rule: control loop. The destructor waits for
+// threads that are not stuck.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class RealtimeApplier final : public StepApplier {
   void helpOut(std::shared_ptr<ApplyBatch> batch) override;
 
   enum class Policy : std::uint8_t { Fifo, Nice, Ordinary };
-  [[nodiscard]] Policy policy() const;        // as read back by the first writer
+  [[nodiscard]] Policy policy() const;           // as read back by the first writer
   [[nodiscard]] std::string policyText() const;  // for the log, once
 
  private:

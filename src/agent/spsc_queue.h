@@ -1,5 +1,5 @@
-// A bounded queue between exactly one producer and one consumer thread, without locks: each side owns one index and only reads the other's (Lamport 1983).
-// push answers false when full, pop nullopt when empty; both O(1), no allocation after construction. T should be small and trivially copyable.
+// A bounded queue between exactly one producer and one consumer thread, without locks: each side owns one index and only reads the other's (Lamport
+// 1983). push answers false when full, pop nullopt when empty; both O(1), no allocation after construction. T should be small and trivially copyable.
 #pragma once
 
 #include <array>

@@ -23,13 +23,15 @@ Error unknown(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no c
 AffinityController::AffinityController(CpuSet ancestors) : ancestors_(std::move(ancestors)) {
   traits_.name = "affinity";
   traits_.idleLoans = true;
-  traits_.caveats = {"CPU sets are set by thread affinity: memory nodes and weights are not enforced, and a hostile worker can widen its own set. "
-                     "Run as root to use cgroups."};
+  traits_.caveats = {
+      "CPU sets are set by thread affinity: memory nodes and weights are not enforced, and a hostile worker can widen its own set. "
+      "Run as root to use cgroups."};
   const auto autogroup = readText("/proc/sys/kernel/sched_autogroup_enabled");
   if (autogroup && autogroup->starts_with('1')) {
     traits_.idleLoans = false;
-    traits_.caveats.push_back("The kernel groups processes by session (sched_autogroup): lent CPUs may return late to owners in another session. "
-                              "echo 0 > /proc/sys/kernel/sched_autogroup_enabled");
+    traits_.caveats.push_back(
+        "The kernel groups processes by session (sched_autogroup): lent CPUs may return late to owners in another session. "
+        "echo 0 > /proc/sys/kernel/sched_autogroup_enabled");
   }
 }
 

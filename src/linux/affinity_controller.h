@@ -1,10 +1,10 @@
 // CPU control without cgroups: sched_setaffinity on every thread of a container. Needs no root for the own user's processes.
 //
 // A thread inherits the mask of the thread that made it, and a process may gain threads while its masks are being set; so one pass is not enough:
-// observe() says `uniform == false` until all threads agree, and the caller writes again ("until two scans agree"). Loan lanes are put in SCHED_IDLE, one by one,
-// when the container is added: that holds back only against threads of the same cpu cgroup. What affinity cannot do is in traits().caveats.
-// Kernel rules: sched_setaffinity(2) cuts the mask to the thread's cpuset and to online CPUs without saying so, and fails with EINVAL if nothing is left;
-// therefore sets are checked against the ancestors' set here. O(threads) per change. Thread rule: control loop.
+// observe() says `uniform == false` until all threads agree, and the caller writes again ("until two scans agree"). Loan lanes are put in SCHED_IDLE,
+// one by one, when the container is added: that holds back only against threads of the same cpu cgroup. What affinity cannot do is in
+// traits().caveats. Kernel rules: sched_setaffinity(2) cuts the mask to the thread's cpuset and to online CPUs without saying so, and fails with
+// EINVAL if nothing is left; therefore sets are checked against the ancestors' set here. O(threads) per change. Thread rule: control loop.
 #pragma once
 
 #include <map>
@@ -33,9 +33,9 @@ class AffinityController final : public CpuController {
  private:
   struct Container {
     ContainerRegistration threads;
-    CpuSet original;   // mask of the process when it was added, given back by restore()
-    CpuSet home;       // asked last; empty: not placed
-    CpuSet loans;      // asked last; empty: parked on the home
+    CpuSet original;  // mask of the process when it was added, given back by restore()
+    CpuSet home;      // asked last; empty: not placed
+    CpuSet loans;     // asked last; empty: parked on the home
   };
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange loanChange(Container& container, const CpuSet& cpus) const;

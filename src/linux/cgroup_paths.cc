@@ -10,9 +10,9 @@ namespace {
 
 struct CgroupMount {
   bool v2{false};
-  std::string shownPart;   // the hierarchy's path that is seen at the mount point
+  std::string shownPart;  // the hierarchy's path that is seen at the mount point
   std::string point;
-  std::string options;     // v1: the controllers among others
+  std::string options;  // v1: the controllers among others
 };
 
 std::vector<std::string> split(std::string_view text, char by) {

@@ -1,5 +1,5 @@
-// Where this process's own cgroup directories are, per hierarchy: from /proc/self/cgroup (which path) and /proc/self/mountinfo (mounted where, showing which
-// part). Kernel formats: cgroups(7), proc(5). The parsing is pure and tested on recorded texts. Thread-safe.
+// Where this process's own cgroup directories are, per hierarchy: from /proc/self/cgroup (which path) and /proc/self/mountinfo (mounted where,
+// showing which part). Kernel formats: cgroups(7), proc(5). The parsing is pure and tested on recorded texts. Thread-safe.
 #pragma once
 
 #include <map>

@@ -128,24 +128,20 @@ Status CgroupV1Controller::makeLeaves(const ContainerRegistration& container, Le
   for (const std::string* leaf : {&leaves.cpusetHome, &leaves.cpusetLoans, &leaves.cpuHome, &leaves.cpuLoans}) {
     if (::mkdir(leaf->c_str(), 0755) != 0 && errno != EEXIST) return cannot("cannot make", *leaf, errno);
   }
-  if (const int error = writeText(leaves.cpuLoans + "/cpu.idle", "1"); error != 0) return cannot("cannot write", leaves.cpuLoans + "/cpu.idle", error);
+  if (const int error = writeText(leaves.cpuLoans + "/cpu.idle", "1"); error != 0)
+    return cannot("cannot write", leaves.cpuLoans + "/cpu.idle", error);
   struct Held {
     UniqueFd& file;
     std::string path;
     int flags;
   };
-  const Held all[] = {{leaves.homeCpus, leaves.cpusetHome + "/cpuset.cpus", O_RDWR},
-                      {leaves.homeEffective, leaves.cpusetHome + "/cpuset.effective_cpus", O_RDONLY},
-                      {leaves.homeMems, leaves.cpusetHome + "/cpuset.mems", O_RDWR},
-                      {leaves.homeProcesses, leaves.cpusetHome + "/cgroup.procs", O_WRONLY},
-                      {leaves.homeTasks, leaves.cpusetHome + "/tasks", O_WRONLY},
-                      {leaves.homeCpuProcesses, leaves.cpuHome + "/cgroup.procs", O_WRONLY},
-                      {leaves.homeCpuTasks, leaves.cpuHome + "/tasks", O_WRONLY},
-                      {leaves.homeShares, leaves.cpuHome + "/cpu.shares", O_RDWR},
-                      {leaves.loanCpus, leaves.cpusetLoans + "/cpuset.cpus", O_RDWR},
-                      {leaves.loanMems, leaves.cpusetLoans + "/cpuset.mems", O_RDWR},
-                      {leaves.loanTasks, leaves.cpusetLoans + "/tasks", O_WRONLY},
-                      {leaves.loanCpuTasks, leaves.cpuLoans + "/tasks", O_WRONLY}};
+  const Held all[] = {
+      {leaves.homeCpus, leaves.cpusetHome + "/cpuset.cpus", O_RDWR},  {leaves.homeEffective, leaves.cpusetHome + "/cpuset.effective_cpus", O_RDONLY},
+      {leaves.homeMems, leaves.cpusetHome + "/cpuset.mems", O_RDWR},  {leaves.homeProcesses, leaves.cpusetHome + "/cgroup.procs", O_WRONLY},
+      {leaves.homeTasks, leaves.cpusetHome + "/tasks", O_WRONLY},     {leaves.homeCpuProcesses, leaves.cpuHome + "/cgroup.procs", O_WRONLY},
+      {leaves.homeCpuTasks, leaves.cpuHome + "/tasks", O_WRONLY},     {leaves.homeShares, leaves.cpuHome + "/cpu.shares", O_RDWR},
+      {leaves.loanCpus, leaves.cpusetLoans + "/cpuset.cpus", O_RDWR}, {leaves.loanMems, leaves.cpusetLoans + "/cpuset.mems", O_RDWR},
+      {leaves.loanTasks, leaves.cpusetLoans + "/tasks", O_WRONLY},    {leaves.loanCpuTasks, leaves.cpuLoans + "/tasks", O_WRONLY}};
   for (const Held& held : all) {
     held.file = openFor(held.path, held.flags);
     if (!held.file) return cannot("cannot open", held.path, errno);
@@ -253,7 +249,8 @@ Result<PreparedChange> CgroupV1Controller::prepareLaneMove(InstanceId id, int lo
   const std::shared_ptr<Leaves>& leaves = found->second.leaves;
   const std::string tid = std::to_string(lanes[static_cast<std::size_t>(loanLane)]);
   const bool home = place == LanePlace::Home;
-  return PreparedChange{{fileWrite(home ? leaves->homeTasks : leaves->loanTasks, tid), fileWrite(home ? leaves->homeCpuTasks : leaves->loanCpuTasks, tid)}, leaves};
+  return PreparedChange{
+      {fileWrite(home ? leaves->homeTasks : leaves->loanTasks, tid), fileWrite(home ? leaves->homeCpuTasks : leaves->loanCpuTasks, tid)}, leaves};
 }
 
 Result<ObservedContainer> CgroupV1Controller::observe(InstanceId id) const {

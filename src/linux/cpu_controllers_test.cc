@@ -87,7 +87,8 @@ CpuControllerHarness withRealProcesses(CpuControllerHarness harness) {
   harness.spawn = [children](InstanceId id, int own, int loans) {
     auto child = std::make_unique<ChildProcess>(own + loans);
     ContainerRegistration container{id, child->pid(), {}, {}, {child->pid()}};
-    for (int i = 0; i < own + loans; ++i) (i < own ? container.ownLaneThreads : container.loanLaneThreads).push_back(child->tids()[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < own + loans; ++i)
+      (i < own ? container.ownLaneThreads : container.loanLaneThreads).push_back(child->tids()[static_cast<std::size_t>(i)]);
     (*children)[child->pid()] = std::move(child);
     return container;
   };
@@ -132,7 +133,8 @@ CpuControllerHarness makeCgroupV1() {
 INSTANTIATE_TEST_SUITE_P(All, CpuControllerContract,
                          ::testing::Values(CpuControllerHarnessFactory{"FakeV1", [] { return makeFake(testing::KernelRules::CgroupV1); }},
                                            CpuControllerHarnessFactory{"FakeV2", [] { return makeFake(testing::KernelRules::CgroupV2); }},
-                                           CpuControllerHarnessFactory{"Affinity", makeAffinity}, CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1}),
+                                           CpuControllerHarnessFactory{"Affinity", makeAffinity},
+                                           CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1}),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(AffinityControllerTest, SaysWhatItDoesNotEnforce) {
@@ -208,7 +210,7 @@ TEST_F(CgroupV1ControllerTest, RestoreRemovesItsTrees) {
 TEST_F(CgroupV1ControllerTest, LeftoversOfADeadRunAreKilledAndRemovedALivingRunsAreNot) {
   // In a cgroup of this test's own: tests that run beside it clear leftovers too.
   const std::string parent = fs::path(controller_->cpusetTree()).parent_path().string() + "/coterie-test-" + std::to_string(::getpid());
-  const std::string dead = parent + "/coterie-4194304-1";  // beyond any pid
+  const std::string dead = parent + "/coterie-4194304-1";                               // beyond any pid
   const std::string reused = parent + "/coterie-" + std::to_string(::getpid()) + "-1";  // a living pid, started at another time
   for (const std::string& directory : {parent, dead, dead + "/1.home", reused, reused + "/1.home"}) {
     ASSERT_EQ(::mkdir(directory.c_str(), 0755), 0);

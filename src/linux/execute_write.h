@@ -1,5 +1,5 @@
-// Makes prepared system calls: all that the thread which applies plans ever does with them. No allocation, no lock, no log; one system call per write.
-// A target that has gone meanwhile (ESRCH: the thread ended; ENODEV: the cgroup was removed) is success: there is nothing left to place.
+// Makes prepared system calls: all that the thread which applies plans ever does with them. No allocation, no lock, no log; one system call per
+// write. A target that has gone meanwhile (ESRCH: the thread ended; ENODEV: the cgroup was removed) is success: there is nothing left to place.
 // Thread-safe.
 #pragma once
 

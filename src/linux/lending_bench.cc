@@ -1,6 +1,6 @@
-// Does the kernel give a lent CPU back at once? An owner wakes every 10 ms for a few milliseconds of work on one CPU while a borrower spins on it, placed in the ways
-// that lending could be done. Prints the owner's latency against its latency alone, and how much CPU the borrower had. Ratios, no pass or fail: machines are noisy.
-// usage: lending [seconds per case]. Needs root and cgroups v1 for all but the last case.
+// Does the kernel give a lent CPU back at once? An owner wakes every 10 ms for a few milliseconds of work on one CPU while a borrower spins on it,
+// placed in the ways that lending could be done. Prints the owner's latency against its latency alone, and how much CPU the borrower had. Ratios, no
+// pass or fail: machines are noisy. usage: lending [seconds per case]. Needs root and cgroups v1 for all but the last case.
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -86,7 +86,8 @@ enum class Placing { Alone, OrdinaryOwnGroup, IdleThreadOwnGroup, LoansLeaf, Idl
 
 void check(CpuController& controller, const CpuChange& change) {
   const auto prepared = controller.prepare(change);
-  if (!prepared || executeChange(*prepared) != 0) std::fprintf(stderr, "a change was refused: %s\n", prepared ? "by the kernel" : prepared.error().message.c_str());
+  if (!prepared || executeChange(*prepared) != 0)
+    std::fprintf(stderr, "a change was refused: %s\n", prepared ? "by the kernel" : prepared.error().message.c_str());
 }
 
 struct Outcome {

@@ -1,6 +1,6 @@
-// The machine this process runs on, as a MachineSource: its shape through hwloc, its changing sets through held descriptors (/sys online list, the effective
-// CPU set of the own cgroup). What the process may use is taken from the cgroup it was started in and the affinity mask it was started with: where Coterie
-// later puts its own threads does not count. Make it before anything is placed. Thread rule: control loop.
+// The machine this process runs on, as a MachineSource: its shape through hwloc, its changing sets through held descriptors (/sys online list, the
+// effective CPU set of the own cgroup). What the process may use is taken from the cgroup it was started in and the affinity mask it was started
+// with: where Coterie later puts its own threads does not count. Make it before anything is placed. Thread rule: control loop.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ class LiveMachine final : public MachineSource {
 
  private:
   UniqueFd online_;
-  UniqueFd cpuset_;                        // effective CPU set of the cgroup of the start; invalid: none
-  std::optional<CpuSet> startAffinity_;    // set only if the user narrowed it below the cgroup's
+  UniqueFd cpuset_;                      // effective CPU set of the cgroup of the start; invalid: none
+  std::optional<CpuSet> startAffinity_;  // set only if the user narrowed it below the cgroup's
 };
 
 }  // namespace coterie::linux

@@ -51,11 +51,11 @@ Result<Topology> load(const MachineReading& reading) {
 // Where one CPU sits, as hwloc sees it; -1: no such level.
 struct Place {
   int cpu{0};
-  int socket{0};      // kernel's id
-  int node{0};        // kernel's id
-  int cache{-1};      // logical index of the L3 (or shared L2)
+  int socket{0};  // kernel's id
+  int node{0};    // kernel's id
+  int cache{-1};  // logical index of the L3 (or shared L2)
   int cacheId{0};
-  int core{0};        // logical index
+  int core{0};  // logical index
   int coreId{0};
 };
 
@@ -82,7 +82,8 @@ int nodeOf(hwloc_obj_t pu) {
 
 std::vector<Place> placesOf(hwloc_topology_t topology) {
   std::vector<Place> places;
-  for (hwloc_obj_t pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, nullptr); pu != nullptr; pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) {
+  for (hwloc_obj_t pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, nullptr); pu != nullptr;
+       pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) {
     Place place;
     place.cpu = static_cast<int>(pu->os_index);
     if (hwloc_obj_t socket = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, pu)) place.socket = static_cast<int>(socket->os_index);
@@ -103,9 +104,7 @@ std::vector<Place> placesOf(hwloc_topology_t topology) {
 // Builds the domains level by level, so that parents come first. A domain is found by its parent and its key below it.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(Machine& machine) : machine_(machine) {
-    machine_.domains.push_back(Domain{DomainLevel::Machine, -1, 0, machine_.online});
-  }
+  explicit TreeBuilder(Machine& machine) : machine_(machine) { machine_.domains.push_back(Domain{DomainLevel::Machine, -1, 0, machine_.online}); }
   int at(DomainLevel level, int parent, int key, int id, int cpu) {
     const auto [found, fresh] = known_.try_emplace({level, parent, key}, static_cast<int>(machine_.domains.size()));
     if (fresh) machine_.domains.push_back(Domain{level, parent, id, {}});
@@ -205,8 +204,10 @@ void fillKinds(hwloc_topology_t topology, Machine& machine) {
 void fillMemory(hwloc_topology_t topology, Machine& machine) {
   for (hwloc_obj_t node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, nullptr); node != nullptr;
        node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) {
-    machine.memoryNodes.push_back({static_cast<int>(node->os_index), Bytes(static_cast<std::int64_t>(node->attr->numanode.local_memory)),
-                                   toSet(node->cpuset) & machine.online, {}});
+    machine.memoryNodes.push_back({static_cast<int>(node->os_index),
+                                   Bytes(static_cast<std::int64_t>(node->attr->numanode.local_memory)),
+                                   toSet(node->cpuset) & machine.online,
+                                   {}});
   }
   std::sort(machine.memoryNodes.begin(), machine.memoryNodes.end(), [](const MemoryNode& a, const MemoryNode& b) { return a.id < b.id; });
   machine.memory = Bytes(static_cast<std::int64_t>(hwloc_get_root_obj(topology)->total_memory));
@@ -219,7 +220,8 @@ void fillMemory(hwloc_topology_t topology, Machine& machine) {
   for (unsigned i = 0; i < distances->nbobjs; ++i) {
     if (distances->objs[i] != nullptr) row[static_cast<int>(distances->objs[i]->os_index)] = i;
   }
-  const bool complete = std::all_of(machine.memoryNodes.begin(), machine.memoryNodes.end(), [&](const MemoryNode& node) { return row.count(node.id) > 0; });
+  const bool complete =
+      std::all_of(machine.memoryNodes.begin(), machine.memoryNodes.end(), [&](const MemoryNode& node) { return row.count(node.id) > 0; });
   for (MemoryNode& from : machine.memoryNodes) {
     for (const MemoryNode& to : machine.memoryNodes) {
       if (complete) from.distance.push_back(static_cast<int>(distances->values[row[from.id] * distances->nbobjs + row[to.id]]));

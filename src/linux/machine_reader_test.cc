@@ -40,7 +40,8 @@ void expectConsistent(const Machine& machine) {
   for (const Cpu& cpu : machine.cpus) {
     EXPECT_GT(cpu.id, last);
     last = cpu.id;
-    for (const int index : {cpu.core, cpu.cache, cpu.node, cpu.socket}) EXPECT_TRUE(machine.domains[static_cast<std::size_t>(index)].cpus.contains(cpu.id));
+    for (const int index : {cpu.core, cpu.cache, cpu.node, cpu.socket})
+      EXPECT_TRUE(machine.domains[static_cast<std::size_t>(index)].cpus.contains(cpu.id));
     EXPECT_EQ(machine.domains[static_cast<std::size_t>(cpu.core)].level, DomainLevel::Core);
     EXPECT_EQ(machine.domains[static_cast<std::size_t>(cpu.node)].level, DomainLevel::Node);
     EXPECT_EQ(machine.domains[static_cast<std::size_t>(cpu.socket)].level, DomainLevel::Socket);

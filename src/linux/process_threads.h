@@ -12,9 +12,9 @@ namespace coterie::linux {
 // The kernel's idle class (SCHED_IDLE); allowed to everyone for own threads. False if refused or gone.
 bool makeIdle(int tid);
 
-// Coterie's own threads: on `cpus` (empty: wherever they may run), and at nice -10 where the process may (weight 9548 against 1024: the "weight 1000 of 100"
-// of the system group), reset on fork so that workers start at nice 0. Threads with a real-time policy are left alone. Answers Unavailable/NotPermitted if
-// the priority was refused; the CPUs are set all the same.
+// Coterie's own threads: on `cpus` (empty: wherever they may run), and at nice -10 where the process may (weight 9548 against 1024: the "weight 1000
+// of 100" of the system group), reset on fork so that workers start at nice 0. Threads with a real-time policy are left alone. Answers
+// Unavailable/NotPermitted if the priority was refused; the CPUs are set all the same.
 [[nodiscard]] Status placeOwnThreads(const CpuSet& cpus);
 
 }  // namespace coterie::linux

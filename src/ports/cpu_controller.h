@@ -1,13 +1,12 @@
 // Which CPUs and memory nodes running containers may use: how the agent's plans reach the kernel.
 //
-// A container is a worker process with two leaves: `home` (own lanes and service threads; CPU set = the container's home) and `loans` (loan lanes, in the
-// kernel's idle class; CPU set = CPUs of others that it may use while they idle). The control loop prepares a change here and hands the finished writes to
-// the applier (src/agent), which executes them (linux/execute_write.h) without planning, allocating or locking; afterwards the control loop reads back with
-// observe(): what counts is what the kernel says, never what was asked.
-// Kernel rules that every adapter keeps: no set is ever empty (cgroup v1 refuses it, v2 takes it for "inherit", which would cover everyone's CPUs: prepare()
-// answers InvalidArgument/EmptySet); a set outside the ancestors' is refused; a container is placed (its threads moved) by its first Home change, until then
-// it floats where it was started and observe() shows an empty home; a process that has gone is a value (`vanished`), not an error.
-// Cost: prepare and observe O(threads of the container) at most.
+// A container is a worker process with two leaves: `home` (own lanes and service threads; CPU set = the container's home) and `loans` (loan lanes, in
+// the kernel's idle class; CPU set = CPUs of others that it may use while they idle). The control loop prepares a change here and hands the finished
+// writes to the applier (src/agent), which executes them (linux/execute_write.h) without planning, allocating or locking; afterwards the control loop
+// reads back with observe(): what counts is what the kernel says, never what was asked. Kernel rules that every adapter keeps: no set is ever empty
+// (cgroup v1 refuses it, v2 takes it for "inherit", which would cover everyone's CPUs: prepare() answers InvalidArgument/EmptySet); a set outside the
+// ancestors' is refused; a container is placed (its threads moved) by its first Home change, until then it floats where it was started and observe()
+// shows an empty home; a process that has gone is a value (`vanished`), not an error. Cost: prepare and observe O(threads of the container) at most.
 // Adapters: src/linux (AffinityController, CgroupV1Controller), src/testing (FakeCpuController); one contract suite, cpu_controller_contract.h.
 // Thread rule: control loop only. PreparedChange may be executed on another thread, while its controller lives.
 #pragma once
@@ -25,28 +24,28 @@
 namespace coterie {
 
 struct CpuControllerTraits {
-  std::string name;                   // "affinity", "cgroup-v1"
-  bool memoryNodes{false};            // memory nodes are enforced
-  bool weights{false};                // weights are enforced
-  bool idleLoans{false};              // loan lanes yield to any owner at the level where the kernel compares groups
-  bool holdsHostileWorkers{false};    // a worker cannot widen its own set
-  std::vector<std::string> caveats;   // sentences for `explain` and the log, said once: what is not enforced and what to do about it
+  std::string name;                  // "affinity", "cgroup-v1"
+  bool memoryNodes{false};           // memory nodes are enforced
+  bool weights{false};               // weights are enforced
+  bool idleLoans{false};             // loan lanes yield to any owner at the level where the kernel compares groups
+  bool holdsHostileWorkers{false};   // a worker cannot widen its own set
+  std::vector<std::string> caveats;  // sentences for `explain` and the log, said once: what is not enforced and what to do about it
 };
 
 struct ContainerRegistration {
   InstanceId id;
   int pid{0};
-  std::vector<int> ownLaneThreads;    // thread ids
+  std::vector<int> ownLaneThreads;  // thread ids
   std::vector<int> loanLaneThreads;
   std::vector<int> serviceThreads;
 };
 
 enum class CpuChangeKind : std::uint8_t {
-  AncestorCpus,   // the set above all containers
-  HomeCpus,       // places the container if it is not placed yet
-  LoanCpus,       // an empty set parks the loan lanes on the container's own home
-  MemoryNodes,    // of both leaves
-  Weight,         // of the home leaf; 100 is an ordinary container's
+  AncestorCpus,  // the set above all containers
+  HomeCpus,      // places the container if it is not placed yet
+  LoanCpus,      // an empty set parks the loan lanes on the container's own home
+  MemoryNodes,   // of both leaves
+  Weight,        // of the home leaf; 100 is an ordinary container's
 };
 
 struct CpuChange {
@@ -60,30 +59,30 @@ struct CpuChange {
 struct PreparedWrite {
   enum class Kind : std::uint8_t { File, Affinity, Call };
   Kind kind{Kind::File};
-  int target{-1};               // File: descriptor, held open by the change; Affinity: thread id
-  std::string payload;          // File: the bytes; Affinity: the kernel's mask (words of 64 bits)
+  int target{-1};                                                   // File: descriptor, held open by the change; Affinity: thread id
+  std::string payload;                                              // File: the bytes; Affinity: the kernel's mask (words of 64 bits)
   int (*call)(void* context, const PreparedWrite& write){nullptr};  // Call (fakes): answers an errno, 0 for success
   void* context{nullptr};
 };
 
 struct PreparedChange {
-  std::vector<PreparedWrite> writes;         // in order; the first failure ends the change. Empty: nothing to do.
-  std::shared_ptr<const void> descriptors;   // keeps the targets open even if the container is removed meanwhile
+  std::vector<PreparedWrite> writes;        // in order; the first failure ends the change. Empty: nothing to do.
+  std::shared_ptr<const void> descriptors;  // keeps the targets open even if the container is removed meanwhile
 };
 
 struct ObservedContainer {
-  CpuSet home;              // requested; empty: not placed yet
-  CpuSet effective;         // what the kernel grants of it
-  CpuSet memoryNodes;       // empty: not enforced, or not written yet
-  CpuSet loans;             // of the loan lanes; the home where they are parked
+  CpuSet home;         // requested; empty: not placed yet
+  CpuSet effective;    // what the kernel grants of it
+  CpuSet memoryNodes;  // empty: not enforced, or not written yet
+  CpuSet loans;        // of the loan lanes; the home where they are parked
   std::int64_t weight{100};
-  bool uniform{true};       // false: some thread sits elsewhere (a thread born during a change, or somebody moved it): write again
-  bool vanished{false};     // the process has gone
+  bool uniform{true};    // false: some thread sits elsewhere (a thread born during a change, or somebody moved it): write again
+  bool vanished{false};  // the process has gone
 };
 
 struct ThreadUse {
-  Nanos cpu{};              // run so far
-  bool runnable{false};     // wants a CPU now (running or waiting for one)
+  Nanos cpu{};           // run so far
+  bool runnable{false};  // wants a CPU now (running or waiting for one)
   bool vanished{false};
 };
 

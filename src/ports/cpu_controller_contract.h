@@ -1,5 +1,5 @@
-// What every CpuController must do, whatever is behind it. A test file of the adapter instantiates the suite with a harness that makes the controller and
-// processes for it (real ones for real kernels):
+// What every CpuController must do, whatever is behind it. A test file of the adapter instantiates the suite with a harness that makes the controller
+// and processes for it (real ones for real kernels):
 //   INSTANTIATE_TEST_SUITE_P(Fake, CpuControllerContract, ::testing::Values(CpuControllerHarnessFactory{"v1", makeFake}), ...);
 // A factory that answers no controller says why; its tests are skipped with that reason. Include gtest before this header.
 #pragma once

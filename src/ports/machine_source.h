@@ -1,6 +1,6 @@
-// Where the machine's shape comes from, and whether it changed. read() walks the hardware (milliseconds); poll() reads only the sets that change while a
-// machine runs (a few system calls), so that a component can ask every second. Adapters: src/linux (LiveMachine), a struct in tests.
-// Thread rule: control loop.
+// Where the machine's shape comes from, and whether it changed. read() walks the hardware (milliseconds); poll() reads only the sets that change
+// while a machine runs (a few system calls), so that a component can ask every second. Adapters: src/linux (LiveMachine), a struct in tests. Thread
+// rule: control loop.
 #pragma once
 
 #include "base/cpu_set.h"

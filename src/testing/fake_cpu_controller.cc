@@ -8,7 +8,9 @@ namespace {
 
 Error unknown(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }
 
-std::string words(const char* verb, InstanceId id, const std::string& what) { return std::string(verb) + " " + std::to_string(id.value) + " " + what; }
+std::string words(const char* verb, InstanceId id, const std::string& what) {
+  return std::string(verb) + " " + std::to_string(id.value) + " " + what;
+}
 
 CpuChangeKind kindOf(const std::string& verb) {
   if (verb == "tree") return CpuChangeKind::AncestorCpus;
@@ -57,7 +59,8 @@ void FakeCpuController::remove(InstanceId id) {
 
 PreparedChange FakeCpuController::call(std::vector<std::string> operations) {
   PreparedChange change;
-  for (std::string& operation : operations) change.writes.push_back({PreparedWrite::Kind::Call, -1, std::move(operation), &FakeCpuController::executeCall, this});
+  for (std::string& operation : operations)
+    change.writes.push_back({PreparedWrite::Kind::Call, -1, std::move(operation), &FakeCpuController::executeCall, this});
   return change;
 }
 

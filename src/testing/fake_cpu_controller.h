@@ -1,14 +1,17 @@
-// A CpuController over a small model of the kernel's cpuset rules, for tests: it can fail, hang and be disturbed from outside, and records what was written.
+// A CpuController over a small model of the kernel's cpuset rules, for tests: it can fail, hang and be disturbed from outside, and records what was
+// written.
 //
 // Rules kept (cgroups v1: cpuset(7), v2: kernel documentation "cgroup-v2", Cpuset):
-//   v1  a child is empty at birth and takes no tasks until cpus and mems are written (ENOSPC); a child lies within its parent (EACCES), a parent around its
+//   v1  a child is empty at birth and takes no tasks until cpus and mems are written (ENOSPC); a child lies within its parent (EACCES), a parent
+//   around its
 //       children (EBUSY); a set with tasks never becomes empty (ENOSPC); an offline CPU is cut from the sets for good.
-//   v2  requested and effective sets differ: effective = requested within the parent's effective set, the parent's whole set if nothing is left or nothing was
+//   v2  requested and effective sets differ: effective = requested within the parent's effective set, the parent's whole set if nothing is left or
+//   nothing was
 //       requested; any list of possible CPUs may be requested; offline CPUs leave only the effective set.
 //   both  CPUs that the machine never had are refused (EINVAL).
-// Fake processes are made with spawn(). Writes are PreparedWrite::Call: execute them with linux/execute_write.h or any executor. A hung write answers kHangs:
-// an executor of tests treats it as not finished. operations() lists every executed write in order, e.g. "home 7 0-1", "loans 7 -" (parked), "tree 0-3".
-// Thread rule: one thread, except that executing a write is thread-safe (for tests of the real applier).
+// Fake processes are made with spawn(). Writes are PreparedWrite::Call: execute them with linux/execute_write.h or any executor. A hung write answers
+// kHangs: an executor of tests treats it as not finished. operations() lists every executed write in order, e.g. "home 7 0-1", "loans 7 -" (parked),
+// "tree 0-3". Thread rule: one thread, except that executing a write is thread-safe (for tests of the real applier).
 #pragma once
 
 #include <map>
@@ -45,11 +48,11 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] ContainerRegistration spawn(InstanceId id, int ownLanes, int loanLanes);  // a fake process, not yet added
   void endProcess(int pid);
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
-  void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }   // until heal()
+  void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
   void hang(InstanceId id, CpuChangeKind kind) { fail(id, kind, kHangs); }
   void heal() { faults_.clear(); }
-  void setOnline(const CpuSet& online);                         // hotplug by the kernel's rules
-  void disturb(InstanceId id, const CpuSet& home);              // somebody else writes the home's CPUs
+  void setOnline(const CpuSet& online);             // hotplug by the kernel's rules
+  void disturb(InstanceId id, const CpuSet& home);  // somebody else writes the home's CPUs
   [[nodiscard]] std::vector<std::string> takeOperations();
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
   [[nodiscard]] CpuSet system() const { return system_; }

@@ -1,10 +1,10 @@
 // Time that a test moves by hand, and an event loop on it: nothing runs until the test says so.
 //
-// ManualLoop runs posted callbacks in order and timers by (due time, order of creation), so a run is repeatable. advance(d) walks to now + d: due timers run
-// at their own instant and callbacks they post run before the next timer. runUntilIdle() runs what is posted without moving time. post() may come from any
-// thread; everything else from the test's thread. Descriptors are polled without waiting on each advance() and by pollDescriptors(). pendingTimers() says how
-// many timers are armed, so that a test can assert that an idle component has none.
-// Source: simulated time with deterministic tie-breaks, as in Envoy's and FoundationDB's tests.
+// ManualLoop runs posted callbacks in order and timers by (due time, order of creation), so a run is repeatable. advance(d) walks to now + d: due
+// timers run at their own instant and callbacks they post run before the next timer. runUntilIdle() runs what is posted without moving time. post()
+// may come from any thread; everything else from the test's thread. Descriptors are polled without waiting on each advance() and by
+// pollDescriptors(). pendingTimers() says how many timers are armed, so that a test can assert that an idle component has none. Source: simulated
+// time with deterministic tie-breaks, as in Envoy's and FoundationDB's tests.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,10 @@ class ManualLoop final : public EventLoop {
   [[nodiscard]] TimerHandle whenReadable(int fd, std::function<void()> callback) override;
 
   [[nodiscard]] Instant now() const { return clock_.now(); }
-  void runUntilIdle();            // posted callbacks and those they post; timers due now
+  void runUntilIdle();  // posted callbacks and those they post; timers due now
   void advance(Nanos duration);
-  // One non-blocking poll of the watched descriptors, then runUntilIdle(); with a timeout, waits up to it for the first one. True if any was readable.
+  // One non-blocking poll of the watched descriptors, then runUntilIdle(); with a timeout, waits up to it for the first one. True if any was
+  // readable.
   bool pollDescriptors(Millis timeout = Millis{0});
   [[nodiscard]] std::size_t pendingTimers() const;
   [[nodiscard]] std::size_t callbacksRun() const { return callbacksRun_; }

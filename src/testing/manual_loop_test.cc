@@ -15,7 +15,10 @@ TEST(ManualLoop, RunsTimersInOrderOfTimeThenCreation) {
   ManualLoop loop;
   std::string order;
   const auto c = loop.after(20ms, [&] { order += 'c'; });
-  const auto a = loop.after(10ms, [&] { order += 'a'; loop.post([&] { order += 'p'; }); });
+  const auto a = loop.after(10ms, [&] {
+    order += 'a';
+    loop.post([&] { order += 'p'; });
+  });
   const auto b = loop.after(10ms, [&] { order += 'b'; });
   loop.advance(9ms);
   EXPECT_EQ(order, "");
@@ -30,7 +33,9 @@ TEST(ManualLoop, CancelledTimersNeverRunAndHandlesMayOutliveTheLoop) {
     ManualLoop loop;
     int runs = 0;
     outlives = loop.after(1ms, [&] { ++runs; });
-    { const auto dropped = loop.after(1ms, [&] { runs += 10; }); }
+    {
+      const auto dropped = loop.after(1ms, [&] { runs += 10; });
+    }
     loop.advance(2ms);
     EXPECT_EQ(runs, 1);
     outlives = loop.after(1ms, [&] { ++runs; });
@@ -53,7 +58,10 @@ TEST(ManualLoop, WatchesDescriptors) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
   int reads = 0;
-  auto watch = loop.whenReadable(ends[0], [&] { char byte = 0; reads += static_cast<int>(::read(ends[0], &byte, 1)); });
+  auto watch = loop.whenReadable(ends[0], [&] {
+    char byte = 0;
+    reads += static_cast<int>(::read(ends[0], &byte, 1));
+  });
   EXPECT_FALSE(loop.pollDescriptors());
   ASSERT_EQ(::write(ends[1], "x", 1), 1);
   EXPECT_TRUE(loop.pollDescriptors());
