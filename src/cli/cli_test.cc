@@ -102,7 +102,12 @@ class Cli : public testing::Test {
       auto object = store_->get({std::string(kModelServiceKind), "audio", name});
       ASSERT_TRUE(object.ok());
       object->status.set("conditions", objects::encodeConditions({{"Ready", status, object->generation, 1'000'000, reason, "why"}}));
-      object->status.set("homeCpus", "0-1");
+      Value instances = Value::emptyList();
+      for (const char* cpus : {"0", "1"}) {
+        instances.push(Value::emptyMap());
+        instances.asList()->back().set("cpus", cpus);
+      }
+      object->status.set("instances", std::move(instances));
       ASSERT_TRUE(store_->updateStatus(*object).ok());
     });
   }

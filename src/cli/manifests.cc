@@ -65,8 +65,14 @@ Manifests readManifests(const Context& context, const std::vector<std::string>& 
       manifests.objects.push_back(std::move(object));
     }
   }
-  std::stable_partition(manifests.objects.begin(), manifests.objects.end(), [](const objects::AnyObject& object) { return object.kind() == kTenantKind; });
-  return manifests;
+  // Tenants to the front, else in the order read.
+  Manifests ordered{{}, std::move(manifests.faults)};
+  for (const std::string_view kind : {kTenantKind, kModelServiceKind}) {
+    for (auto& object : manifests.objects) {
+      if (object.kind() == kind) ordered.objects.push_back(std::move(object));
+    }
+  }
+  return ordered;
 }
 
 Value manifestValue(const objects::AnyObject& object) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "admin/reports.h"
+#include "base/cpu_set.h"
 #include "objects/encode.h"
 #include "objects/quantity.h"
 
@@ -50,6 +51,17 @@ std::string instances(const Value& object) {
   return (ready.isNull() ? "0" : scalar(ready)) + "/" + (desired.isNull() ? "?" : scalar(desired));
 }
 
+// The CPUs of all instances together, as a list.
+std::string cpusOf(const Value& object) {
+  CpuSet all;
+  const Value& instances = at(at(object, "status"), "instances");
+  if (instances.asList() == nullptr) return "-";
+  for (const Value& instance : *instances.asList()) {
+    if (const auto cpus = CpuSet::parse(textAt(instance, "cpus")); cpus.ok()) all |= *cpus;
+  }
+  return all.empty() ? "-" : all.toString();
+}
+
 }  // namespace
 
 std::vector<Condition> conditionsOf(const Value& object) { return objects::decodeConditions(at(object, "status").find("conditions")); }
@@ -92,7 +104,7 @@ std::vector<Cell> objectRow(const Value& object, Detail detail, std::int64_t now
     }
   } else {
     const auto conditions = conditionsOf(object);
-    row = {metadataAt(object, "namespace"), metadataAt(object, "name"), conditionCell(conditions, "Ready"), instances(object), scalar(at(at(object, "status"), "homeCpus")), objective(spec)};
+    row = {metadataAt(object, "namespace"), metadataAt(object, "name"), conditionCell(conditions, "Ready"), instances(object), cpusOf(object), objective(spec)};
     if (detail == Detail::Wide) {
       const Condition* ready = objects::findCondition(conditions, "Ready");
       const std::string serviceClass = textAt(spec, "serviceClass");
