@@ -44,7 +44,8 @@ Status checkPlaces(const AnswerMessage& answer, const ModelSignature& signature,
     if (place.offset % kTensorAlignment != 0) return breach("it answered with a place that is not aligned");
     const TensorSpec& spec = signature.outputs[place.index];
     if (!fits(spec.shape, place.shape())) return breach("it answered with a shape that does not fit the model's");
-    if (std::any_of(place.shape().begin(), place.shape().end(), [](std::int64_t dim) { return dim < 0; })) return breach("it answered with a negative dimension");
+    if (std::any_of(place.shape().begin(), place.shape().end(), [](std::int64_t dim) { return dim < 0; }))
+      return breach("it answered with a negative dimension");
     if (spec.type == ElementType::ByteString) continue;
     if (denseBytes(spec.type, place.shape()) != place.length) return breach("it answered with a length that does not match the shape");
   }
@@ -73,7 +74,9 @@ Error presentable(const Error& error) {
 }
 
 bool sameSignature(const ModelSignature& a, const ModelSignature& b) {
-  const auto same = [](const TensorSpec& x, const TensorSpec& y) { return x.name == y.name && x.type == y.type && x.shape == y.shape && x.optional == y.optional; };
+  const auto same = [](const TensorSpec& x, const TensorSpec& y) {
+    return x.name == y.name && x.type == y.type && x.shape == y.shape && x.optional == y.optional;
+  };
   return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same) &&
          std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(), same);
 }

@@ -1,7 +1,7 @@
 // Is what a worker answered possible? Checks on decoded messages, against the signature and the lane's own response cell.
 //
-// A worker is untrusted: it may send any numbers. What passes here can be read safely: every tensor lies in the cell, is as long as its shape says, and its
-// shape fits the signature. The contents are whatever the worker wrote. O(outputs * rank), BYTES O(length). Pure; thread-compatible.
+// A worker is untrusted: it may send any numbers. What passes here can be read safely: every tensor lies in the cell, is as long as its shape says,
+// and its shape fits the signature. The contents are whatever the worker wrote. O(outputs * rank), BYTES O(length). Pure; thread-compatible.
 #pragma once
 
 #include <cstddef>

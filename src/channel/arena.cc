@@ -41,9 +41,10 @@ Mapping::~Mapping() {
 }
 
 Result<Mapping> mapShared(int fd, std::uint64_t size, Access access) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return noMemory("fstat");
-  if (static_cast<std::uint64_t>(status.st_size) != size) return Error{Code::InvalidArgument, "BadArena", "a shared-memory file has not the size that was announced"};
+  if (static_cast<std::uint64_t>(status.st_size) != size)
+    return Error{Code::InvalidArgument, "BadArena", "a shared-memory file has not the size that was announced"};
   const int protection = access == Access::Read ? PROT_READ : PROT_READ | PROT_WRITE;
   void* data = ::mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) return noMemory("mmap");

@@ -1,12 +1,12 @@
 // Shared memory that tensors cross through, made so that neither side can hurt the other.
 //
-// RequestArena: one memfd per service, written by the gateway, mapped read-only by the service's workers. Sealed SHRINK|GROW|FUTURE_WRITE|SEAL once the gateway
-// has mapped it, so no one, whatever his uid, can shrink it (SIGBUS) or get a writable mapping; its mode is 0400 against reopening. Space is handed out by a
-// buddy allocator over the whole arena, lowest address first: memory is touched up to the high-water mark of what was in flight and returned with the arena
-// (a FUTURE_WRITE seal also forbids the kernel's hole punching, so single pages cannot be given back).
-// ResponseArena: one memfd per instance, written by the worker, mapped read-only by the gateway. Sealed SHRINK|GROW|SEAL. Divided into equal cells, two per
-// lane; pages beyond kKeptCellBytes of a cell are given back when its answer has been read.
-// Sizes in bytes. Errors: ResourceExhausted/ArenaFull, TooLarge/RequestTooLarge, Unavailable/NoMemory. Thread rule: the gateway's loop.
+// RequestArena: one memfd per service, written by the gateway, mapped read-only by the service's workers. Sealed SHRINK|GROW|FUTURE_WRITE|SEAL once
+// the gateway has mapped it, so no one, whatever his uid, can shrink it (SIGBUS) or get a writable mapping; its mode is 0400 against reopening. Space
+// is handed out by a buddy allocator over the whole arena, lowest address first: memory is touched up to the high-water mark of what was in flight
+// and returned with the arena (a FUTURE_WRITE seal also forbids the kernel's hole punching, so single pages cannot be given back). ResponseArena: one
+// memfd per instance, written by the worker, mapped read-only by the gateway. Sealed SHRINK|GROW|SEAL. Divided into equal cells, two per lane; pages
+// beyond kKeptCellBytes of a cell are given back when its answer has been read. Sizes in bytes. Errors: ResourceExhausted/ArenaFull,
+// TooLarge/RequestTooLarge, Unavailable/NoMemory. Thread rule: the gateway's loop.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ enum class Access : std::uint8_t { Read, ReadWrite };
 [[nodiscard]] Result<Mapping> mapShared(int fd, std::uint64_t size, Access access);
 
 struct ArenaOptions {
-  Bytes size{256LL << 20};      // rounded up to a power of two; sparse: untouched pages cost nothing
+  Bytes size{256LL << 20};  // rounded up to a power of two; sparse: untouched pages cost nothing
   Bytes largestCell{64LL << 20};
 };
 

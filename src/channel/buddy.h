@@ -1,8 +1,8 @@
 // Which parts of an arena are free: a binary buddy allocator over offsets (Knowlton 1965), lowest address first.
 //
-// Blocks are powers of two from `smallest` to the arena's size. Taking the lowest free block of the least sufficient size keeps the touched part of a sparse
-// arena small. allocate and release O(log(size/smallest)) plus one ordered-set operation; memory O(free blocks + taken blocks). No clock, no I/O.
-// Thread-compatible.
+// Blocks are powers of two from `smallest` to the arena's size. Taking the lowest free block of the least sufficient size keeps the touched part of a
+// sparse arena small. allocate and release O(log(size/smallest)) plus one ordered-set operation; memory O(free blocks + taken blocks). No clock, no
+// I/O. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class BuddyAllocator {
   [[nodiscard]] std::uint64_t bytesOf(unsigned order) const { return smallest_ << order; }
 
   std::uint64_t smallest_;
-  std::vector<std::set<std::uint64_t>> free_;               // per order
-  std::unordered_map<std::uint64_t, unsigned> taken_;       // offset -> order
+  std::vector<std::set<std::uint64_t>> free_;          // per order
+  std::unordered_map<std::uint64_t, unsigned> taken_;  // offset -> order
   std::uint64_t used_{0};
 };
 

@@ -1,5 +1,5 @@
-// Messages of a hostile worker: no bytes may crash a decoder, and whatever is accepted must encode to the same bytes again and pass or fail its checks cleanly.
-// The first byte chooses the decoder; the rest is the message.
+// Messages of a hostile worker: no bytes may crash a decoder, and whatever is accepted must encode to the same bytes again and pass or fail its
+// checks cleanly. The first byte chooses the decoder; the rest is the message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +30,8 @@ void lane(std::span<const std::byte> bytes) {
 }
 
 void answer(std::span<const std::byte> bytes) {
-  static const ModelSignature kSignature{{}, {{"a", ElementType::Fp32, {kDynamic, 4}, false}, {"b", ElementType::ByteString, {}, false}, {"c", ElementType::Bool, {2}, false}}};
+  static const ModelSignature kSignature{
+      {}, {{"a", ElementType::Fp32, {kDynamic, 4}, false}, {"b", ElementType::ByteString, {}, false}, {"c", ElementType::Bool, {2}, false}}};
   constexpr int kWanted[] = {1, 0};
   constexpr std::uint64_t kCell = 4096;
   const auto message = std::make_unique<AnswerMessage>();

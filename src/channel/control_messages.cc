@@ -83,7 +83,8 @@ void putTensors(ByteWriter& writer, const std::vector<TensorSpec>& tensors) {
   }
 }
 bool wellFormed(const TensorSpec& tensor) {
-  return !tensor.name.empty() && std::none_of(tensor.name.begin(), tensor.name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return !tensor.name.empty() &&
+         std::none_of(tensor.name.begin(), tensor.name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 std::vector<TensorSpec> getTensors(ByteReader& reader) {
   std::vector<TensorSpec> tensors(countOf(reader, kMaxTensors));
@@ -113,7 +114,8 @@ std::string printable(std::string_view text, std::size_t limit) {
 std::optional<ControlKind> kindOf(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto kind = reader.get<std::uint16_t>();
-  if (!reader.ok() || kind < static_cast<std::uint16_t>(ControlKind::Launch) || kind > static_cast<std::uint16_t>(ControlKind::Stop)) return std::nullopt;
+  if (!reader.ok() || kind < static_cast<std::uint16_t>(ControlKind::Launch) || kind > static_cast<std::uint16_t>(ControlKind::Stop))
+    return std::nullopt;
   return static_cast<ControlKind>(kind);
 }
 

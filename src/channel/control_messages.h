@@ -1,8 +1,8 @@
 // What passes between the supervisor and a worker over its control socket (SOCK_SEQPACKET, fd 3 in the worker).
 //
-// Order: Launch (sandbox and paths) ->; <- Sandbox (what the machine lacks); [the launcher becomes the worker by exec]; Setup (limits, with the arenas, the
-// signal socket and the first lanes' sockets as descriptors) ->; MoreLanes* (further lanes' sockets) ->; <- Progress*; <- Ready or Failed; Stop ->.
-// A worker's messages are untrusted: every count and text is bounded here, and a signature is taken only if it is well formed.
+// Order: Launch (sandbox and paths) ->; <- Sandbox (what the machine lacks); [the launcher becomes the worker by exec]; Setup (limits, with the
+// arenas, the signal socket and the first lanes' sockets as descriptors) ->; MoreLanes* (further lanes' sockets) ->; <- Progress*; <- Ready or
+// Failed; Stop ->. A worker's messages are untrusted: every count and text is bounded here, and a signature is taken only if it is well formed.
 // Thread-compatible.
 #pragma once
 
@@ -25,30 +25,30 @@ inline constexpr std::size_t kMaxFdsPerMessage = 64;
 inline constexpr int kControlFd = 3;
 
 struct LaunchMessage {
-  std::string workerPath;             // what the launcher becomes
+  std::string workerPath;  // what the launcher becomes
   std::vector<std::string> workerArguments;
   std::string modelPath;
-  std::string modelRoot;              // the model is opened beneath it; empty: anywhere
-  std::string runtimePath;            // ONNX Runtime's shared library
-  std::int32_t parent{0};             // pid of the supervisor: if it is not the parent, it has died
-  std::uint32_t uid{0};               // 0: stay who we are
-  std::int64_t dataLimit{0};          // RLIMIT_DATA in bytes, 0: none
-  std::int32_t threadLimit{0};        // RLIMIT_NPROC, 0: none
-  std::int32_t fileLimit{0};          // RLIMIT_NOFILE
-  bool sandbox{true};                 // off only for sanitizer builds and debuggers
-  bool network{false};                // own network namespace wanted
+  std::string modelRoot;        // the model is opened beneath it; empty: anywhere
+  std::string runtimePath;      // ONNX Runtime's shared library
+  std::int32_t parent{0};       // pid of the supervisor: if it is not the parent, it has died
+  std::uint32_t uid{0};         // 0: stay who we are
+  std::int64_t dataLimit{0};    // RLIMIT_DATA in bytes, 0: none
+  std::int32_t threadLimit{0};  // RLIMIT_NPROC, 0: none
+  std::int32_t fileLimit{0};    // RLIMIT_NOFILE
+  bool sandbox{true};           // off only for sanitizer builds and debuggers
+  bool network{false};          // own network namespace wanted
 };
 
 struct SetupMessage {
-  std::string modelName;              // for messages: the file's name
+  std::string modelName;  // for messages: the file's name
   std::string sha256;
   std::int32_t ownLanes{1};
   std::int32_t loanLanes{0};
   std::int32_t width{1};
   bool spin{false};
-  std::uint64_t requestBytes{0};      // size of the request arena
+  std::uint64_t requestBytes{0};  // size of the request arena
   std::uint64_t responseBytes{0};
-  std::uint64_t memoryLimit{0};       // 0: none
+  std::uint64_t memoryLimit{0};  // 0: none
   std::vector<ProbeShape> probe;
 };
 

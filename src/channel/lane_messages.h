@@ -1,9 +1,9 @@
 // What passes over a lane's socket: a request to the worker, one answer back. One SOCK_SEQPACKET message each.
 //
-// Tensors lie in shared memory; messages carry where (offset, length) and what (index into the signature, shape). A message is received once into private
-// memory and decoded once, so nothing in it can change after it was checked. decode*() check form only (counts, ranks, sizes, no byte left over); what needs
-// knowledge of arenas and signatures is checked by the receiver. The generation ties an answer to its request: it is never used twice on a lane.
-// O(message), no allocation save for a failure's text. Thread-compatible.
+// Tensors lie in shared memory; messages carry where (offset, length) and what (index into the signature, shape). A message is received once into
+// private memory and decoded once, so nothing in it can change after it was checked. decode*() check form only (counts, ranks, sizes, no byte left
+// over); what needs knowledge of arenas and signatures is checked by the receiver. The generation ties an answer to its request: it is never used
+// twice on a lane. O(message), no allocation save for a failure's text. Thread-compatible.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxLaneMessage = 16 * 1024;
 inline constexpr std::size_t kMaxErrorText = 1024;
 
 struct TensorPlace {
-  std::uint16_t index{0};   // into the signature's inputs or outputs
+  std::uint16_t index{0};  // into the signature's inputs or outputs
   std::uint16_t rank{0};
   std::uint64_t offset{0};  // request: in the request arena; answer: in the response arena
   std::uint64_t length{0};
@@ -45,7 +45,7 @@ struct AnswerMessage {
   std::int64_t cpuNanos{0};     // thread CPU time of the run
   std::int64_t queuedNanos{0};  // waiting in the kernel's run queue since the lane's previous answer
   bool failed{false};
-  Error error;                  // if failed
+  Error error;  // if failed
   std::uint16_t outputCount{0};
   std::array<TensorPlace, kMaxTensors> outputs{};
 };

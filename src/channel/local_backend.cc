@@ -19,7 +19,7 @@ struct LocalBackend::Lane {
   LaneClass laneClass{LaneClass::Own};
   UniqueFd socket;
   TimerHandle watch;
-  bool open{true};              // announced and usable
+  bool open{true};  // announced and usable
 
   // The run in progress.
   bool busy{false};
@@ -42,10 +42,10 @@ struct LocalBackend::Instance {
   UniqueFd signals;
   UniqueFd process;
   std::shared_ptr<ResponseArena> answers;
-  std::vector<Lane> lanes;      // never resized after addInstance
+  std::vector<Lane> lanes;  // never resized after addInstance
   TimerHandle processWatch;
   bool draining{false};
-  bool reported{false};         // misbehaved() was called
+  bool reported{false};  // misbehaved() was called
   std::function<void()> drained;
   std::optional<TimerHandle> deathTimer;  // runs from the first lane that closed
 };
@@ -99,7 +99,8 @@ class LocalBackend::LocalAnswer final : public Answer {
   std::vector<std::vector<std::byte>> copies_;
 };
 
-LocalBackend::LocalBackend(EventLoop& loop, std::shared_ptr<RequestArena> arena, ModelSignature signature, Supervision& supervision, BackendOptions options)
+LocalBackend::LocalBackend(EventLoop& loop, std::shared_ptr<RequestArena> arena, ModelSignature signature, Supervision& supervision,
+                           BackendOptions options)
     : loop_(loop),
       arena_(std::move(arena)),
       signature_(std::move(signature)),
@@ -186,7 +187,8 @@ Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
     const InputTensor& input = request.inputs[i];
     TensorPlace& place = message.inputs[i];
     if (input.shape.size() > kMaxRank) return bad("a tensor has too many dimensions");
-    if (input.offset % kTensorAlignment != 0 || input.offset > room || input.length > room - input.offset) return bad("a tensor lies outside its cell");
+    if (input.offset % kTensorAlignment != 0 || input.offset > room || input.length > room - input.offset)
+      return bad("a tensor lies outside its cell");
     place.index = static_cast<std::uint16_t>(input.input);
     place.rank = static_cast<std::uint16_t>(input.shape.size());
     place.offset = (cell == nullptr ? 0 : cell->offset()) + input.offset;
@@ -250,7 +252,8 @@ void LocalBackend::onReadable(Lane& lane) {
     return violated(instance, EndReason::ProtocolViolation, "it sent a malformed answer");
   }
   if (!lane.busy) return violated(instance, EndReason::ProtocolViolation, "it sent an answer that nobody asked for");
-  if (incoming_->generation != lane.generation) return violated(instance, EndReason::ProtocolViolation, "it answered another request than it was given");
+  if (incoming_->generation != lane.generation)
+    return violated(instance, EndReason::ProtocolViolation, "it answered another request than it was given");
   finish(lane);
 }
 
@@ -262,7 +265,8 @@ Result<std::unique_ptr<Answer>> LocalBackend::makeAnswer(Lane& lane) {
     const TensorPlace& place = incoming_->outputs[i];
     answer->add(place.index, place.shape(), place.offset, place.length);
     if (signature_.outputs[place.index].type != ElementType::ByteString) continue;
-    if (!wellFormedByteStrings(answer->copyLast(), place.shape())) return Error{Code::Internal, "ProtocolViolation", "it sent malformed BYTES elements"};
+    if (!wellFormedByteStrings(answer->copyLast(), place.shape()))
+      return Error{Code::Internal, "ProtocolViolation", "it sent malformed BYTES elements"};
   }
   if (lane.held[0] && lane.held[1]) answer->copyAllAndReleaseCell();
   return std::unique_ptr<Answer>(std::move(answer));
@@ -333,9 +337,8 @@ void LocalBackend::close(Lane& lane, Ending ending) {
   if (listener_ != nullptr) listener_->laneGone(ref);
   if (!instances_.contains(instance.id) || instance.deathTimer) return;
   // A worker that dies closes everything within moments. One that lives on without a lane is broken.
-  instance.deathTimer = loop_.after(options_.killAfter, [this, raw = &instance] {
-    violated(*raw, EndReason::ProtocolViolation, "it closed a lane and lived on");
-  });
+  instance.deathTimer =
+      loop_.after(options_.killAfter, [this, raw = &instance] { violated(*raw, EndReason::ProtocolViolation, "it closed a lane and lived on"); });
 }
 
 void LocalBackend::onProcessEnd(Instance& instance) {

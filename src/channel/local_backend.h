@@ -1,14 +1,14 @@
 // ModelBackend over our own worker processes: one socket per lane, tensors in shared memory.
 //
-// A run is one message to the lane's socket and one message back; nothing is handed over inside either process. A lane holds one request at a time. Its two
-// response cells alternate: while an answer is still being read the other cell serves the next run; if both would be held, the answer is copied out of the
-// arena instead, so that a slow client never stops a lane. Input cells belong to their run until the worker has answered or is known to be dead (quarantine).
-// Everything a worker sends is checked before it is believed: generation, outputs asked for, ranks, dimensions against the signature, lengths against
-// shapes, places against the lane's own cell. BYTES answers are copied and walked. A breach is reported once through Supervision::misbehaved, which must end the
-// instance; until then its lanes stay silent.
-// How a run ended when its worker died: with the request unread in the socket the kernel answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed);
-// what the kernel cannot tell counts as crashed. A run longer than its maxRun is asked to stop, and a second later the instance is reported RunTimedOut.
-// Cost: two system calls a run, no locks. Thread rule: everything on the gateway's loop. The loop and the supervision outlive the backend.
+// A run is one message to the lane's socket and one message back; nothing is handed over inside either process. A lane holds one request at a time.
+// Its two response cells alternate: while an answer is still being read the other cell serves the next run; if both would be held, the answer is
+// copied out of the arena instead, so that a slow client never stops a lane. Input cells belong to their run until the worker has answered or is
+// known to be dead (quarantine). Everything a worker sends is checked before it is believed: generation, outputs asked for, ranks, dimensions against
+// the signature, lengths against shapes, places against the lane's own cell. BYTES answers are copied and walked. A breach is reported once through
+// Supervision::misbehaved, which must end the instance; until then its lanes stay silent. How a run ended when its worker died: with the request
+// unread in the socket the kernel answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed); what the kernel cannot tell counts as
+// crashed. A run longer than its maxRun is asked to stop, and a second later the instance is reported RunTimedOut. Cost: two system calls a run, no
+// locks. Thread rule: everything on the gateway's loop. The loop and the supervision outlive the backend.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct InstanceEndpoint {
   InstanceId id;
   std::vector<UniqueFd> ownLanes;
   std::vector<UniqueFd> loanLanes;
-  UniqueFd signals;            // for TerminateMessage
-  UniqueFd process;            // pidfd: readable once the worker is dead
+  UniqueFd signals;                        // for TerminateMessage
+  UniqueFd process;                        // pidfd: readable once the worker is dead
   std::shared_ptr<ResponseArena> answers;  // shared with the answers that are still being read
   ModelSignature signature;
 };
@@ -46,8 +46,8 @@ class Supervision {
 };
 
 struct BackendOptions {
-  Millis sweep{50};            // how often running times are looked at, while something runs
-  Millis killAfter{1000};      // after a run that was asked to stop has not
+  Millis sweep{50};        // how often running times are looked at, while something runs
+  Millis killAfter{1000};  // after a run that was asked to stop has not
 };
 
 class LocalBackend final : public ModelBackend {
@@ -104,10 +104,10 @@ class LocalBackend final : public ModelBackend {
   std::map<InstanceId, std::shared_ptr<Instance>> instances_;
   int running_{0};
   TimerHandle sweepTimer_;
-  std::unique_ptr<RunMessage> outgoing_;       // scratch: one run is encoded at a time
-  std::unique_ptr<AnswerMessage> incoming_;    // scratch
-  std::vector<std::byte> buffer_;              // scratch
-  std::shared_ptr<bool> alive_;                // guards posted callbacks
+  std::unique_ptr<RunMessage> outgoing_;     // scratch: one run is encoded at a time
+  std::unique_ptr<AnswerMessage> incoming_;  // scratch
+  std::vector<std::byte> buffer_;            // scratch
+  std::shared_ptr<bool> alive_;              // guards posted callbacks
 };
 
 }  // namespace coterie::channel

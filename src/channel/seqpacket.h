@@ -1,7 +1,7 @@
 // Sockets that keep message borders (AF_UNIX, SOCK_SEQPACKET), as workers and their supervisor use them.
 //
-// When a process dies with a message unread in its socket, the kernel tells the other end by ECONNRESET instead of end-of-file (unix(7): "unread data"); the
-// gateway knows by this whether a dead worker had taken a request. Everything is close-on-exec and non-blocking where said.
+// When a process dies with a message unread in its socket, the kernel tells the other end by ECONNRESET instead of end-of-file (unix(7): "unread
+// data"); the gateway knows by this whether a dead worker had taken a request. Everything is close-on-exec and non-blocking where said.
 // Thread-compatible.
 #pragma once
 
@@ -23,8 +23,8 @@ enum class ReceiveOutcome : std::uint8_t { Message, Nothing, Closed, Reset, Fail
 struct Received {
   ReceiveOutcome outcome{ReceiveOutcome::Nothing};
   std::size_t size{0};
-  bool truncated{false};        // the message was longer than the buffer
-  std::vector<UniqueFd> fds;    // descriptors that came with it
+  bool truncated{false};      // the message was longer than the buffer
+  std::vector<UniqueFd> fds;  // descriptors that came with it
 };
 // `wait`: block until something comes. A message of no bytes counts as Closed: SEQPACKET does not tell the two apart.
 enum class Wait : std::uint8_t { No, Yes };

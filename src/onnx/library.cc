@@ -64,7 +64,8 @@ Result<std::unique_ptr<Library>> Library::open(const std::string& path) {
   handles.api = base()->GetApi(ORT_API_VERSION);
   library->version_ = base()->GetVersionString();
   if (handles.api == nullptr) {
-    return Error{Code::Unavailable, "NoRuntime", "ONNX Runtime " + library->version_ + " is too old: API " + std::to_string(ORT_API_VERSION) + " is needed"};
+    return Error{Code::Unavailable, "NoRuntime",
+                 "ONNX Runtime " + library->version_ + " is too old: API " + std::to_string(ORT_API_VERSION) + " is needed"};
   }
   const OrtApi& api = *handles.api;
   if (Status s = toStatus(api, api.CreateEnv(ORT_LOGGING_LEVEL_FATAL, "coterie", &handles.env)); !s.ok()) return s.error();

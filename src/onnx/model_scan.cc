@@ -95,13 +95,26 @@ struct Edge {
   Message to;
 };
 constexpr Edge kEdges[] = {
-    {Message::Model, 7, Message::Graph},          {Message::Model, 20, Message::Training},      {Message::Model, 25, Message::Function},
-    {Message::Training, 1, Message::Graph},       {Message::Training, 2, Message::Graph},       {Message::Function, 7, Message::Node},
-    {Message::Function, 11, Message::Attribute},  {Message::Graph, 1, Message::Node},           {Message::Graph, 5, Message::Tensor},
-    {Message::Graph, 15, Message::SparseTensor},  {Message::Node, 5, Message::Attribute},       {Message::Attribute, 5, Message::Tensor},
-    {Message::Attribute, 6, Message::Graph},      {Message::Attribute, 10, Message::Tensor},    {Message::Attribute, 11, Message::Graph},
-    {Message::Attribute, 22, Message::SparseTensor}, {Message::Attribute, 23, Message::SparseTensor}, {Message::SparseTensor, 1, Message::Tensor},
-    {Message::SparseTensor, 2, Message::Tensor},  {Message::Tensor, 13, Message::Entry},
+    {Message::Model, 7, Message::Graph},
+    {Message::Model, 20, Message::Training},
+    {Message::Model, 25, Message::Function},
+    {Message::Training, 1, Message::Graph},
+    {Message::Training, 2, Message::Graph},
+    {Message::Function, 7, Message::Node},
+    {Message::Function, 11, Message::Attribute},
+    {Message::Graph, 1, Message::Node},
+    {Message::Graph, 5, Message::Tensor},
+    {Message::Graph, 15, Message::SparseTensor},
+    {Message::Node, 5, Message::Attribute},
+    {Message::Attribute, 5, Message::Tensor},
+    {Message::Attribute, 6, Message::Graph},
+    {Message::Attribute, 10, Message::Tensor},
+    {Message::Attribute, 11, Message::Graph},
+    {Message::Attribute, 22, Message::SparseTensor},
+    {Message::Attribute, 23, Message::SparseTensor},
+    {Message::SparseTensor, 1, Message::Tensor},
+    {Message::SparseTensor, 2, Message::Tensor},
+    {Message::Tensor, 13, Message::Entry},
 };
 
 class Scanner {
@@ -156,12 +169,14 @@ Result<ModelScan> scanModel(std::span<const std::byte> file) {
     case Fault::TooManyFiles: return bad("TooManyFiles", "names more than " + std::to_string(kMaxFiles) + " external data files");
     case Fault::Truncated:
       // Text and other formats also look like a field that is longer than the file; a model names its version first.
-      if (scanner.sawVersion()) return bad("Truncated", "is truncated: it ends after " + std::to_string(file.size()) + " bytes, in the middle of a field; copy it again");
+      if (scanner.sawVersion())
+        return bad("Truncated", "is truncated: it ends after " + std::to_string(file.size()) + " bytes, in the middle of a field; copy it again");
       [[fallthrough]];
     case Fault::Malformed: return bad("NotOnnx", "is not an ONNX file");
   }
   if (!scanner.sawVersion() || !scanner.sawGraph()) {
-    return bad(scanner.sawVersion() ? "Truncated" : "NotOnnx", scanner.sawVersion() ? "is truncated or empty: it has no graph" : "is not an ONNX file");
+    return bad(scanner.sawVersion() ? "Truncated" : "NotOnnx",
+               scanner.sawVersion() ? "is truncated or empty: it has no graph" : "is not an ONNX file");
   }
   return scanner.take();
 }

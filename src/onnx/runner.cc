@@ -18,7 +18,8 @@ std::string text(std::span<const std::int64_t> dims) { return shapeText(Shape(di
 
 Error badInput(const TensorSpec& spec, const std::string& what) { return {Code::InvalidArgument, "BadInput", "\"" + spec.name + "\": " + what}; }
 Error tooLarge(std::uint64_t needed, std::size_t room) {
-  return {Code::Internal, "AnswerTooLarge", "the answer needs " + std::to_string(needed) + " bytes and more, " + std::to_string(room) + " are allowed"};
+  return {Code::Internal, "AnswerTooLarge",
+          "the answer needs " + std::to_string(needed) + " bytes and more, " + std::to_string(room) + " are allowed"};
 }
 
 // Elements of a shape; nullopt if a dimension is negative or the product overflows.
@@ -47,10 +48,12 @@ std::uint32_t littleEndian(const std::byte* p) {
 Status checkByteStrings(const TensorSpec& spec, std::uint64_t elements, std::span<const std::byte> bytes) {
   std::uint64_t at = 0;
   for (std::uint64_t i = 0; i < elements; ++i) {
-    if (bytes.size() - at < 4) return badInput(spec, "element " + std::to_string(i) + " is beyond the tensor's " + std::to_string(bytes.size()) + " bytes");
+    if (bytes.size() - at < 4)
+      return badInput(spec, "element " + std::to_string(i) + " is beyond the tensor's " + std::to_string(bytes.size()) + " bytes");
     const std::uint32_t length = littleEndian(bytes.data() + at);
     at += 4;
-    if (bytes.size() - at < length) return badInput(spec, "element " + std::to_string(i) + " says it has " + std::to_string(length) + " bytes, beyond the tensor");
+    if (bytes.size() - at < length)
+      return badInput(spec, "element " + std::to_string(i) + " says it has " + std::to_string(length) + " bytes, beyond the tensor");
     at += length;
   }
   if (at != bytes.size()) return badInput(spec, std::to_string(bytes.size() - at) + " bytes follow the last element");
@@ -128,7 +131,8 @@ Status Runner::makeInputs(std::span<const Input> inputs) {
   const std::vector<TensorSpec>& specs = session_.signature().inputs;
   scratch_->inputNames.clear();
   if (inputs.size() != specs.size()) {
-    return Error{Code::InvalidArgument, "BadInput", std::to_string(inputs.size()) + " inputs were given, the model has " + std::to_string(specs.size())};
+    return Error{Code::InvalidArgument, "BadInput",
+                 std::to_string(inputs.size()) + " inputs were given, the model has " + std::to_string(specs.size())};
   }
   for (const Input& input : inputs) {
     if (input.input < 0 || static_cast<std::size_t>(input.input) >= specs.size()) return Error{Code::InvalidArgument, "BadInput", "no such input"};
@@ -143,7 +147,8 @@ Status Runner::makeInputs(std::span<const Input> inputs) {
     } else {
       // The library takes inputs as mutable memory and never writes them; the pages are mapped read-only.
       auto* data = const_cast<std::byte*>(input.bytes.data());
-      made = api.CreateTensorWithDataAsOrtValue(state.handles->memory, data, input.bytes.size(), input.dims.data(), input.dims.size(), toOrt(spec.type), &value);
+      made = api.CreateTensorWithDataAsOrtValue(state.handles->memory, data, input.bytes.size(), input.dims.data(), input.dims.size(),
+                                                toOrt(spec.type), &value);
     }
     if (Status s = toStatus(api, made); !s.ok()) return s;
     scratch_->inputs.push_back(value);
@@ -184,12 +189,13 @@ Status Runner::placeOutputs(std::span<const Input> inputs, std::span<const int> 
     const ElementType type = session_.signature().outputs[index].type;
     const auto elements = count(answers[i].dims);
     const std::size_t size = elementSize(type);
-    if (!elements || *elements > memory.size() / size || aligned(scratch_->used) + *elements * size > memory.size()) return tooLarge(scratch_->used, memory.size());
+    if (!elements || *elements > memory.size() / size || aligned(scratch_->used) + *elements * size > memory.size())
+      return tooLarge(scratch_->used, memory.size());
     answers[i].offset = aligned(scratch_->used);
     answers[i].length = *elements * size;
     scratch_->used = answers[i].offset + answers[i].length;
-    OrtStatus* made = api.CreateTensorWithDataAsOrtValue(state.handles->memory, memory.data() + answers[i].offset, answers[i].length, answers[i].dims.data(),
-                                                         answers[i].dims.size(), toOrt(type), &scratch_->outputs[i]);
+    OrtStatus* made = api.CreateTensorWithDataAsOrtValue(state.handles->memory, memory.data() + answers[i].offset, answers[i].length,
+                                                         answers[i].dims.data(), answers[i].dims.size(), toOrt(type), &scratch_->outputs[i]);
     if (Status s = toStatus(api, made); !s.ok()) return s;
     scratch_->placed[i] = true;
   }
@@ -223,7 +229,8 @@ Result<std::uint64_t> copyStrings(const OrtApi& api, const OrtValue* value, std:
     if (length > std::numeric_limits<std::uint32_t>::max() || at + 4 + length > memory.size()) return tooLarge(at + 4 + length, memory.size());
     const auto prefix = static_cast<std::uint32_t>(length);
     std::memcpy(memory.data() + at, &prefix, sizeof prefix);
-    if (Status s = toStatus(api, api.GetStringTensorElement(value, length, static_cast<std::size_t>(i), memory.data() + at + 4)); !s.ok()) return s.error();
+    if (Status s = toStatus(api, api.GetStringTensorElement(value, length, static_cast<std::size_t>(i), memory.data() + at + 4)); !s.ok())
+      return s.error();
     at += 4 + length;
   }
   return at;

@@ -20,10 +20,12 @@ bool contains(const std::string& text, const char* part) { return text.find(part
 Error loadError(const Error& error) {
   const std::string& text = error.message;
   if (error.reason == "OutOfMemory") return {Code::ResourceExhausted, "OutOfMemory", "does not fit in the memory limit"};
-  if (contains(text, "is not a registered function/op") || contains(text, "No Op registered for") || contains(text, "Could not find an implementation")) {
+  if (contains(text, "is not a registered function/op") || contains(text, "No Op registered for") ||
+      contains(text, "Could not find an implementation")) {
     return {Code::InvalidArgument, "UnknownOperator", "uses an operator that ONNX Runtime does not know: " + text};
   }
-  if (contains(text, "IR version") || contains(text, "opset")) return {Code::InvalidArgument, "UnsupportedVersion", "has a version that is not supported: " + text};
+  if (contains(text, "IR version") || contains(text, "opset"))
+    return {Code::InvalidArgument, "UnsupportedVersion", "has a version that is not supported: " + text};
   if (contains(text, "Protobuf parsing failed")) return {Code::InvalidArgument, "NotOnnx", "is not a valid ONNX file"};
   return {Code::InvalidArgument, "BadModel", "cannot be loaded: " + text};
 }
@@ -61,7 +63,8 @@ Result<DescribedTensor> describe(const Session::State& state, Side side, std::si
   if (Status s = toStatus(api, named); !s.ok()) return s.error();
   std::string copy = name;
   ignore(api, api.AllocatorFree(state.handles->allocator, name));
-  OrtStatus* typed = side == Side::Input ? api.SessionGetInputTypeInfo(state.session, index, &type) : api.SessionGetOutputTypeInfo(state.session, index, &type);
+  OrtStatus* typed =
+      side == Side::Input ? api.SessionGetInputTypeInfo(state.session, index, &type) : api.SessionGetOutputTypeInfo(state.session, index, &type);
   if (Status s = toStatus(api, typed); !s.ok()) return s.error();
   auto result = describe(api, type, std::move(copy));
   api.ReleaseTypeInfo(type);

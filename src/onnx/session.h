@@ -1,12 +1,12 @@
 // Loading and running models with ONNX Runtime, whose shared library is opened at run time (never linked: its symbols are versioned).
 //
-// A Session is one loaded model, shared by all lanes of a worker; a Runner belongs to one thread and runs requests over it. Dense inputs are used in place;
-// an output whose shape follows from the model (fixed, or named like an input's dimension) is computed in place too, others are copied once behind them.
-// BYTES tensors (4-byte little-endian length and bytes, per element) are converted, which copies. Everything is checked against the signature before the
-// library sees it. Outputs that are no tensors of a type of the protocol are left out of the signature; such inputs are a load failure.
-// Errors of load(): InvalidArgument with reason NotOnnx, UnknownOperator, UnsupportedVersion, UnsupportedType, BadModel, OutOfMemory. Of run(): InvalidArgument
-// (BadInput), Cancelled/Terminated, Internal/ModelFailed, Internal/OutOfMemory, Internal/AnswerTooLarge.
-// Thread rule: Library and Session may be used from any thread once made; a Runner from one thread, save terminate().
+// A Session is one loaded model, shared by all lanes of a worker; a Runner belongs to one thread and runs requests over it. Dense inputs are used in
+// place; an output whose shape follows from the model (fixed, or named like an input's dimension) is computed in place too, others are copied once
+// behind them. BYTES tensors (4-byte little-endian length and bytes, per element) are converted, which copies. Everything is checked against the
+// signature before the library sees it. Outputs that are no tensors of a type of the protocol are left out of the signature; such inputs are a load
+// failure. Errors of load(): InvalidArgument with reason NotOnnx, UnknownOperator, UnsupportedVersion, UnsupportedType, BadModel, OutOfMemory. Of
+// run(): InvalidArgument (BadInput), Cancelled/Terminated, Internal/ModelFailed, Internal/OutOfMemory, Internal/AnswerTooLarge. Thread rule: Library
+// and Session may be used from any thread once made; a Runner from one thread, save terminate().
 #pragma once
 
 #include <atomic>
@@ -46,21 +46,21 @@ struct ExternalFile {
 };
 
 struct LoadOptions {
-  int threads{1};                        // of one run; 1: the calling thread alone
-  bool spin{false};                      // they wait busily between the parts of a run
+  int threads{1};    // of one run; 1: the calling thread alone
+  bool spin{false};  // they wait busily between the parts of a run
   std::vector<ExternalFile> externalFiles;
 };
 
 struct Input {
-  int input{0};                          // index into the signature's inputs
+  int input{0};  // index into the signature's inputs
   std::span<const std::int64_t> dims;
-  std::span<const std::byte> bytes;      // 64-byte aligned for dense types
+  std::span<const std::byte> bytes;  // 64-byte aligned for dense types
 };
 
 struct Output {
-  int output{0};                         // index into the signature's outputs
+  int output{0};  // index into the signature's outputs
   std::vector<std::int64_t> dims;
-  std::uint64_t offset{0};               // in the memory given to run(); 64-byte aligned
+  std::uint64_t offset{0};  // in the memory given to run(); 64-byte aligned
   std::uint64_t length{0};
 };
 
@@ -97,7 +97,8 @@ class Runner {
  private:
   struct Scratch;
   [[nodiscard]] Status makeInputs(std::span<const Input> inputs);
-  [[nodiscard]] Status placeOutputs(std::span<const Input> inputs, std::span<const int> outputs, std::span<std::byte> memory, std::vector<Output>& answers);
+  [[nodiscard]] Status placeOutputs(std::span<const Input> inputs, std::span<const int> outputs, std::span<std::byte> memory,
+                                    std::vector<Output>& answers);
   [[nodiscard]] Status collect(std::span<const int> outputs, std::span<std::byte> memory, std::vector<Output>& answers);
   void releaseValues();
 

@@ -23,10 +23,10 @@ struct OutputPlan {
 struct Session::State {
   const Library::Handles* handles{nullptr};
   OrtSession* session{nullptr};
-  std::vector<std::string> inputNames;   // as the signature
+  std::vector<std::string> inputNames;  // as the signature
   std::vector<std::string> outputNames;
-  std::vector<OutputPlan> plans;         // per output of the signature
-  std::atomic<bool> inPlace{true};       // off once a model has broken the promise of its own dimension names
+  std::vector<OutputPlan> plans;    // per output of the signature
+  std::atomic<bool> inPlace{true};  // off once a model has broken the promise of its own dimension names
 };
 
 }  // namespace coterie::onnx

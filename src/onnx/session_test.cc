@@ -116,9 +116,17 @@ TEST_F(SessionTest, RefusesWhatDoesNotFitTheSignature) {
   Runner runner(**session);
   alignas(64) static std::byte in[784 * 4]{};
   const int wanted[] = {0};
-  struct Case { Shape dims; std::size_t length; const char* says; };
-  for (const Case& c : std::vector<Case>{{{1, 783}, 783 * 4, "[1,783] does not fit [-1,784]"}, {{784}, 784 * 4, "does not fit"}, {{1, 784}, 4, "does not match its 4 bytes"},
-                                         {{-1, 784}, 784 * 4, "negative"}, {{1LL << 62, 784}, 784 * 4, "too many"}, {{2, 784}, 784 * 4, "does not match"}}) {
+  struct Case {
+    Shape dims;
+    std::size_t length;
+    const char* says;
+  };
+  for (const Case& c : std::vector<Case>{{{1, 783}, 783 * 4, "[1,783] does not fit [-1,784]"},
+                                         {{784}, 784 * 4, "does not fit"},
+                                         {{1, 784}, 4, "does not match its 4 bytes"},
+                                         {{-1, 784}, 784 * 4, "negative"},
+                                         {{1LL << 62, 784}, 784 * 4, "too many"},
+                                         {{2, 784}, 784 * 4, "does not match"}}) {
     const Input input{0, c.dims, std::span(in).first(c.length)};
     std::vector<Output> answers;
     const Status status = runner.run(std::span(&input, 1), wanted, memory_, answers);
@@ -162,9 +170,14 @@ TEST_F(SessionTest, TerminateStopsTheRun) {
 
 TEST_F(SessionTest, ModelFaultsAreNamed) {
   const std::string good = *testing::makeModel("mlp");
-  struct Case { std::string name, bytes, reason; };
-  for (const Case& c : std::vector<Case>{{"empty", "", "Empty"}, {"text", "this is a text file, not a model", "NotOnnx"}, {"zip", "PK\3\4abcdefgh", "NotOnnx"},
-                                         {"truncated", good.substr(0, good.size() / 2), "Truncated"}, {"cut short", good.substr(0, 3), "Truncated"}}) {
+  struct Case {
+    std::string name, bytes, reason;
+  };
+  for (const Case& c : std::vector<Case>{{"empty", "", "Empty"},
+                                         {"text", "this is a text file, not a model", "NotOnnx"},
+                                         {"zip", "PK\3\4abcdefgh", "NotOnnx"},
+                                         {"truncated", good.substr(0, good.size() / 2), "Truncated"},
+                                         {"cut short", good.substr(0, 3), "Truncated"}}) {
     const auto scan = scanModel(view(c.bytes));
     ASSERT_FALSE(scan.ok()) << c.name;
     EXPECT_EQ(scan.error().reason, c.reason) << c.name;

@@ -1,7 +1,7 @@
 // One child process: spawned with a control socket at fd 3, watched through its pidfd, reaped once.
 //
-// Spawned by posix_spawn, so that a large multi-threaded parent neither copies page tables nor runs code between fork and exec. Standard input and output are
-// /dev/null, standard error is a pipe for the supervisor to read. Everything else of the parent's is close-on-exec. Thread-compatible.
+// Spawned by posix_spawn, so that a large multi-threaded parent neither copies page tables nor runs code between fork and exec. Standard input and
+// output are /dev/null, standard error is a pipe for the supervisor to read. Everything else of the parent's is close-on-exec. Thread-compatible.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ namespace coterie::process {
 
 struct Child {
   int pid{0};
-  UniqueFd process;   // pidfd
-  UniqueFd control;   // our end
-  UniqueFd errors;    // what it writes to standard error; non-blocking
+  UniqueFd process;  // pidfd
+  UniqueFd control;  // our end
+  UniqueFd errors;   // what it writes to standard error; non-blocking
 };
 
 // `arguments` includes argv[0]. Unavailable/SpawnFailed.
@@ -37,8 +37,8 @@ void kill(const UniqueFd& process);                            // SIGKILL
 
 // What the kernel says about a live process, read from /proc; 0 if it is gone.
 struct MemoryUse {
-  std::int64_t resident{0};   // all pages
-  std::int64_t charged{0};    // private and shared-memory pages: what a limit is about
+  std::int64_t resident{0};  // all pages
+  std::int64_t charged{0};   // private and shared-memory pages: what a limit is about
   std::int64_t peak{0};
 };
 [[nodiscard]] MemoryUse memoryOf(int pid);

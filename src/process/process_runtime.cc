@@ -25,8 +25,8 @@ struct ProcessRuntime::Instance {
   WorkerCgroup threads;
   std::optional<channel::InstanceEndpoint> endpoint;  // until it is taken
   std::vector<std::string> missingSandbox;
-  std::optional<InstanceEnd> verdict;                 // decided before the process was gone
-  std::string errorTail;                              // the last it wrote to standard error
+  std::optional<InstanceEnd> verdict;  // decided before the process was gone
+  std::string errorTail;               // the last it wrote to standard error
   TimerHandle controlWatch;
   TimerHandle exitWatch;
   TimerHandle errorWatch;
@@ -44,13 +44,15 @@ std::string fileName(const std::string& path) { return path.substr(path.rfind('/
 
 EndReason reasonOf(const Error& error) {
   if (error.reason == "OutOfMemory") return EndReason::OutOfMemory;
-  if (error.reason == "SandboxFailed" || error.reason == "NoWorker" || error.reason == "NoRuntime" || error.reason == "NoThread") return EndReason::SpawnFailed;
+  if (error.reason == "SandboxFailed" || error.reason == "NoWorker" || error.reason == "NoRuntime" || error.reason == "NoThread")
+    return EndReason::SpawnFailed;
   return EndReason::LoadFailed;
 }
 
 }  // namespace
 
-ProcessRuntime::ProcessRuntime(EventLoop& loop, ProcessOptions options) : loop_(loop), options_(std::move(options)), buffer_(channel::kMaxControlMessage) {
+ProcessRuntime::ProcessRuntime(EventLoop& loop, ProcessOptions options)
+    : loop_(loop), options_(std::move(options)), buffer_(channel::kMaxControlMessage) {
   if (options_.worker.empty()) {
     std::array<char, 4096> path{};
     const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
@@ -195,8 +197,9 @@ void ProcessRuntime::watch(Instance& instance) {
 void ProcessRuntime::pollMemory(Instance& instance) {
   const MemoryUse use = memoryOf(instance.child.pid);
   if (use.charged > instance.spec.memoryLimit.value) {
-    return killFor(instance, EndReason::OutOfMemory,
-                   "it used " + std::to_string(use.charged >> 20) + " MiB of the " + std::to_string(instance.spec.memoryLimit.value >> 20) + " MiB it may use");
+    return killFor(
+        instance, EndReason::OutOfMemory,
+        "it used " + std::to_string(use.charged >> 20) + " MiB of the " + std::to_string(instance.spec.memoryLimit.value >> 20) + " MiB it may use");
   }
   instance.memoryTimer = loop_.after(options_.memoryPoll, [this, raw = &instance] { pollMemory(*raw); });
 }
@@ -306,7 +309,8 @@ void ProcessRuntime::stop(InstanceId id, Millis grace) {
   if (found == instances_.end()) return;
   Instance& instance = *found->second;
   if (!instance.verdict) instance.verdict = InstanceEnd{EndReason::Stopped, "it was told to stop"};
-  const bool asked = instance.state == State::Ready && channel::send(instance.child.control.get(), channel::encodePlain(ControlKind::Stop), channel::Wait::No);
+  const bool asked =
+      instance.state == State::Ready && channel::send(instance.child.control.get(), channel::encodePlain(ControlKind::Stop), channel::Wait::No);
   instance.state = State::Stopping;
   if (!asked || grace.count() <= 0) return kill(instance.child.process);
   instance.stopTimer = loop_.after(grace, [raw = &instance] { kill(raw->child.process); });

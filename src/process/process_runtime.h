@@ -1,12 +1,14 @@
 // ContainerRuntime over processes of this machine: each instance is a sandboxed child that serves one model.
 //
-// start() spawns the launcher (this program again), which enters the sandbox and becomes the worker; over the control socket the worker gets its arenas and lanes,
-// reports progress and Ready. The endpoint for the gateway is then fetched with takeEndpoint(), usually from within instanceReady. States of an instance:
+// start() spawns the launcher (this program again), which enters the sandbox and becomes the worker; over the control socket the worker gets its
+// arenas and lanes, reports progress and Ready. The endpoint for the gateway is then fetched with takeEndpoint(), usually from within instanceReady.
+// States of an instance:
 //   Launching -> Loading -> Ready -> Stopping -> (ended, reported once);  any state -> ended when the process dies or is killed for a reason.
-// What a worker says about itself is checked against the kernel: its threads are looked up, its memory is read from /proc. Messages out of order or malformed
-// are a ProtocolViolation. Memory limit: a v1 memory cgroup where one can be made below our own, else RLIMIT_DATA and polling, 4 times a second.
-// Children die with the thread that started them (PDEATHSIG): construct and use this on a control loop whose thread lives as long as the process. The
-// destructor kills and reaps what is left. Thread rule: the control loop, save violated() which may be called from any thread via the loop's post().
+// What a worker says about itself is checked against the kernel: its threads are looked up, its memory is read from /proc. Messages out of order or
+// malformed are a ProtocolViolation. Memory limit: a v1 memory cgroup where one can be made below our own, else RLIMIT_DATA and polling, 4 times a
+// second. Children die with the thread that started them (PDEATHSIG): construct and use this on a control loop whose thread lives as long as the
+// process. The destructor kills and reaps what is left. Thread rule: the control loop, save violated() which may be called from any thread via the
+// loop's post().
 #pragma once
 
 #include <cstdint>
@@ -28,16 +30,16 @@
 namespace coterie::process {
 
 struct ProcessOptions {
-  std::string launcher{"/proc/self/exe"};                      // spawned with launcherArguments
+  std::string launcher{"/proc/self/exe"};                                     // spawned with launcherArguments
   std::vector<std::string> launcherArguments{"coterie", "worker", "launch"};  // argv, with argv[0]
-  std::string worker;                                          // becomes the worker; empty: this program's own file
+  std::string worker;                                                         // becomes the worker; empty: this program's own file
   std::vector<std::string> workerArguments{"coterie", "worker", "run"};       // argv; three descriptor numbers are added
-  std::string runtimeLibrary;                                  // ONNX Runtime
-  Bytes largestAnswer{64LL << 20};                             // response cell; sparse
-  Seconds startTimeout{120};                                   // from start() to Ready
-  Millis memoryPoll{250};                                      // where there is no memory cgroup
-  bool sandbox{true};                                          // off only under sanitizers and debuggers
-  std::function<void(InstanceId, std::string_view)> onErrorText;  // what a worker writes to standard error, as it comes; may be empty
+  std::string runtimeLibrary;                                                 // ONNX Runtime
+  Bytes largestAnswer{64LL << 20};                                            // response cell; sparse
+  Seconds startTimeout{120};                                                  // from start() to Ready
+  Millis memoryPoll{250};                                                     // where there is no memory cgroup
+  bool sandbox{true};                                                         // off only under sanitizers and debuggers
+  std::function<void(InstanceId, std::string_view)> onErrorText;              // what a worker writes to standard error, as it comes; may be empty
 };
 
 class ProcessRuntime final : public ContainerRuntime {

@@ -22,7 +22,9 @@ namespace coterie::process {
 
 namespace {
 
-Error failed(const char* what) { return {Code::Unavailable, "SandboxFailed", std::string("the sandbox cannot be entered: ") + what + ": " + std::strerror(errno)}; }
+Error failed(const char* what) {
+  return {Code::Unavailable, "SandboxFailed", std::string("the sandbox cannot be entered: ") + what + ": " + std::strerror(errno)};
+}
 
 bool writeFile(const char* path, std::string_view text) {
   const UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC));
@@ -74,7 +76,8 @@ Status becomeUser(std::uint32_t uid) {
 
 Status dropCapabilities() {
   // Root by uid alone must not bring capabilities back at exec; this fails without CAP_SETPCAP, where there is nothing to lose.
-  (void)::prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED, 0, 0, 0);
+  (void)::prctl(PR_SET_SECUREBITS,
+                SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> none{};
   if (::syscall(SYS_capset, &header, none.data()) != 0) return failed("capset");

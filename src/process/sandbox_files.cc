@@ -21,11 +21,11 @@ namespace {
 
 // Rights newer than the header of the oldest distribution that we build on.
 constexpr std::uint64_t kAllOfVersion1 = (1ULL << 13) - 1;
-constexpr std::uint64_t kRefer = 1ULL << 13;           // version 2
-constexpr std::uint64_t kTruncate = 1ULL << 14;        // version 3
-constexpr std::uint64_t kIoctlDevice = 1ULL << 15;     // version 5
-constexpr std::uint64_t kNetBindConnect = 3;           // version 4: TCP bind and connect
-constexpr std::uint64_t kScopeSocketsSignals = 3;      // version 6: abstract sockets and signals
+constexpr std::uint64_t kRefer = 1ULL << 13;        // version 2
+constexpr std::uint64_t kTruncate = 1ULL << 14;     // version 3
+constexpr std::uint64_t kIoctlDevice = 1ULL << 15;  // version 5
+constexpr std::uint64_t kNetBindConnect = 3;        // version 4: TCP bind and connect
+constexpr std::uint64_t kScopeSocketsSignals = 3;   // version 6: abstract sockets and signals
 
 struct RulesetAttributes {
   std::uint64_t files;
@@ -36,7 +36,7 @@ struct RulesetAttributes {
 Error failed(const char* what) { return {Code::Unavailable, "SandboxFailed", std::string("Landlock: ") + what + ": " + std::strerror(errno)}; }
 
 bool allow(int ruleset, int fd, std::uint64_t rights) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return false;
   if (!S_ISDIR(status.st_mode)) rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
   const landlock_path_beneath_attr rule{rights, fd};
@@ -74,7 +74,9 @@ Result<bool> restrictFiles(const SandboxOptions& options) {
   if (version >= 4) attributes.network = kNetBindConnect;
   if (version >= 5) attributes.files |= kIoctlDevice;
   if (version >= 6) attributes.scoped = kScopeSocketsSignals;
-  const std::size_t size = version >= 6 ? sizeof attributes : version >= 4 ? offsetof(RulesetAttributes, scoped) : offsetof(RulesetAttributes, network);
+  const std::size_t size = version >= 6   ? sizeof attributes
+                           : version >= 4 ? offsetof(RulesetAttributes, scoped)
+                                          : offsetof(RulesetAttributes, network);
   const UniqueFd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
   if (!ruleset) return failed("create_ruleset");
 
@@ -83,7 +85,8 @@ Result<bool> restrictFiles(const SandboxOptions& options) {
                            "/sys/devices/system/cpu", "/sys/devices/system/node", "/proc/cpuinfo", "/proc/meminfo", "/proc/self", "/dev/null"}) {
     allowPath(ruleset.get(), path, kRead);
   }
-  if (const std::string loader = loaderPath(); !loader.empty()) allowPath(ruleset.get(), loader, LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE);
+  if (const std::string loader = loaderPath(); !loader.empty())
+    allowPath(ruleset.get(), loader, LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE);
   if (!allow(ruleset.get(), options.worker, LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE)) return failed("the worker's binary");
   for (const int fd : options.readable) {
     if (!allow(ruleset.get(), fd, kRead)) return failed("add_rule");

@@ -1,8 +1,8 @@
 // A control group (v1) for one worker in one hierarchy, below the caller's own path: memory with a limit, or pids with a limit.
 //
 // Made before the worker starts, entered before it loads anything, removed after it was reaped (the kernel refuses earlier; what is left over from a
-// killed run is removed by sweepLeftovers). Where the hierarchy is not mounted, not v1 or not writable, create() answers NotFound and the runtime does without.
-// Sources: the kernel's admin-guide/cgroup-v1/memory and pids. Thread rule: the control loop.
+// killed run is removed by sweepLeftovers). Where the hierarchy is not mounted, not v1 or not writable, create() answers NotFound and the runtime
+// does without. Sources: the kernel's admin-guide/cgroup-v1/memory and pids. Thread rule: the control loop.
 #pragma once
 
 #include <cstdint>

@@ -90,8 +90,10 @@ std::string convolve(OnnxWriter& writer, const std::string& x, const Convolution
   const std::string w = writer.normal({c.out, c.in / c.groups, c.kernel, c.kernel}, std::sqrt(gain / fan));
   const std::string b = writer.normal({c.out}, 0.01);
   const std::string y = writer.op("Conv", {x, w, b},
-                                  {{"kernel_shape", std::vector{c.kernel, c.kernel}}, {"strides", std::vector{c.stride, c.stride}},
-                                   {"pads", std::vector{pad, pad, pad, pad}}, {"group", c.groups}});
+                                  {{"kernel_shape", std::vector{c.kernel, c.kernel}},
+                                   {"strides", std::vector{c.stride, c.stride}},
+                                   {"pads", std::vector{pad, pad, pad, pad}},
+                                   {"group", c.groups}});
   if (c.activation == Activation::Relu) return writer.op("Relu", {y});
   if (c.activation == Activation::Relu6) return writer.op("Clip", {y, writer.constant({}, 0), writer.constant({}, 6)});
   return y;
@@ -109,7 +111,9 @@ std::string flatPool(OnnxWriter& writer, const std::string& x) { return writer.o
 
 // Sandler et al., MobileNetV2 (CVPR 2018), table 2: expansion, channels, repeats, stride.
 std::string mobilenetV2() {
-  struct Stage { std::int64_t expansion, channels, repeats, stride; };
+  struct Stage {
+    std::int64_t expansion, channels, repeats, stride;
+  };
   constexpr std::array<Stage, 7> kStages{{{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}}};
   OnnxWriter writer = imageModel("mobilenet_v2");
   std::string x = convolve(writer, "input", {3, 32, 3, 2, 1, Activation::Relu6});
@@ -132,12 +136,16 @@ std::string mobilenetV2() {
 
 // He et al., Deep Residual Learning (CVPR 2016), table 1; the residual branch is scaled by 0.2 in place of batch normalisation.
 std::string resnet50() {
-  struct Stage { std::int64_t planes, repeats, stride; };
+  struct Stage {
+    std::int64_t planes, repeats, stride;
+  };
   constexpr std::array<Stage, 4> kStages{{{64, 3, 1}, {128, 4, 2}, {256, 6, 2}, {512, 3, 2}}};
   OnnxWriter writer = imageModel("resnet50");
   std::string x = convolve(writer, "input", {3, 64, 7, 2});
-  x = writer.op("MaxPool", {x}, {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"strides", std::vector<std::int64_t>{2, 2}},
-                                 {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  x = writer.op("MaxPool", {x},
+                {{"kernel_shape", std::vector<std::int64_t>{3, 3}},
+                 {"strides", std::vector<std::int64_t>{2, 2}},
+                 {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
   std::int64_t channels = 64;
   for (const Stage& stage : kStages) {
     for (std::int64_t i = 0; i < stage.repeats; ++i) {
@@ -221,8 +229,8 @@ Result<std::string> makeModel(std::string_view name) {
 std::vector<std::string> modelNames() {
   Names names;
   for (int i = 0; i < kElementTypes; ++i) names.push_back(identityName(static_cast<ElementType>(i)));
-  for (const char* name : {"add_one", "mean", "sum_difference", "mlp", "slow_1ms", "slow_50ms", "mobilenet_v2", "resnet50", "vgg16", "unknown_operator",
-                           "external_inside", "external_outside"}) {
+  for (const char* name : {"add_one", "mean", "sum_difference", "mlp", "slow_1ms", "slow_50ms", "mobilenet_v2", "resnet50", "vgg16",
+                           "unknown_operator", "external_inside", "external_outside"}) {
     names.emplace_back(name);
   }
   return names;

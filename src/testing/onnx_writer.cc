@@ -54,8 +54,10 @@ std::string valueInfo(std::string_view name, ElementType type, const std::vector
   std::string shape;
   for (const Dim& dim : dims) {
     std::string encoded;
-    if (const auto* value = std::get_if<std::int64_t>(&dim)) number(encoded, 1, *value);
-    else bytes(encoded, 2, std::get<std::string>(dim));
+    if (const auto* value = std::get_if<std::int64_t>(&dim))
+      number(encoded, 1, *value);
+    else
+      bytes(encoded, 2, std::get<std::string>(dim));
     bytes(shape, 1, encoded);
   }
   std::string tensor;
@@ -139,13 +141,15 @@ std::string OnnxWriter::external(const Shape& shape, std::string_view location) 
   return name;
 }
 
-std::string OnnxWriter::op(std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes, std::string_view domain) {
+std::string OnnxWriter::op(std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes,
+                           std::string_view domain) {
   nodes_.push_back({std::string(type), inputs, fresh("t"), attributes, std::string(domain)});
   customDomain_ = customDomain_ || !domain.empty();
   return nodes_.back().output;
 }
 
-void OnnxWriter::opTo(std::string_view outputName, std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes) {
+void OnnxWriter::opTo(std::string_view outputName, std::string_view type, const std::vector<std::string>& inputs,
+                      const std::vector<Attribute>& attributes) {
   op(type, inputs, attributes);
   nodes_.back().output = outputName;
 }

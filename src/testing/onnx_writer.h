@@ -1,8 +1,8 @@
 // Writes small and large ONNX models from a seed, for tests and benches: no weights are downloaded and none are committed.
 //
-// makeModel(name) gives the file's bytes; the same name gives the same bytes on every machine. OnnxWriter builds a graph operator by operator and encodes it
-// as protobuf by hand (a varint, a length and bytes; field numbers of the public onnx.proto), so no ONNX library is needed. Weights are He-scaled
-// pseudo-normal numbers (the sum of four uniforms), which keeps activations in range through VGG16. O(bytes written). Thread-compatible.
+// makeModel(name) gives the file's bytes; the same name gives the same bytes on every machine. OnnxWriter builds a graph operator by operator and
+// encodes it as protobuf by hand (a varint, a length and bytes; field numbers of the public onnx.proto), so no ONNX library is needed. Weights are
+// He-scaled pseudo-normal numbers (the sum of four uniforms), which keeps activations in range through VGG16. O(bytes written). Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,13 @@ class OnnxWriter {
   std::string constant(const Shape& shape, float value);
   // A weight whose bytes lie in another file, `location`, as ONNX's external data.
   std::string external(const Shape& shape, std::string_view location);
-  std::string op(std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes = {}, std::string_view domain = "");
+  std::string op(std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes = {},
+                 std::string_view domain = "");
   // The last operator's output is renamed to the graph's output.
   void lastIs(std::string_view outputName) { lastName_ = outputName; }
   // An operator whose output has a given name, for graphs with several outputs.
-  void opTo(std::string_view outputName, std::string_view type, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes = {});
+  void opTo(std::string_view outputName, std::string_view type, const std::vector<std::string>& inputs,
+            const std::vector<Attribute>& attributes = {});
   [[nodiscard]] std::string finish();
 
  private:
@@ -66,8 +68,9 @@ class OnnxWriter {
 };
 
 // "identity_fp32" ... "identity_bytes" (INPUT0 -> OUTPUT0, [-1,-1]), "add_one", "mean", "sum_difference" (two in, two out), "mlp" (784 -> 128 -> 10),
-// "slow_1ms", "slow_50ms" (about, on one CPU of 2020), "mobilenet_v2", "resnet50", "vgg16" (input [-1,3,224,224] -> output [-1,1000]), and broken ones:
-// "unknown_operator", "external_inside" (wants weights.bin beside it: 16 floats), "external_outside" (../weights.bin). NotFound for any other name.
+// "slow_1ms", "slow_50ms" (about, on one CPU of 2020), "mobilenet_v2", "resnet50", "vgg16" (input [-1,3,224,224] -> output [-1,1000]), and broken
+// ones: "unknown_operator", "external_inside" (wants weights.bin beside it: 16 floats), "external_outside" (../weights.bin). NotFound for any other
+// name.
 [[nodiscard]] Result<std::string> makeModel(std::string_view name);
 [[nodiscard]] std::vector<std::string> modelNames();
 

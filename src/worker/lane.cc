@@ -123,7 +123,8 @@ void Lane::terminate(std::uint64_t generation) {
 Status Lane::runOne(Buffers& buffers) {
   const channel::RunMessage& request = buffers.request;
   const auto bad = [](const char* what) { return Error{Code::InvalidArgument, "BadRequest", what}; };
-  if (request.cellOffset > setup_.answers.size() || request.cellBytes > setup_.answers.size() - request.cellOffset) return bad("the answer's cell is outside its arena");
+  if (request.cellOffset > setup_.answers.size() || request.cellBytes > setup_.answers.size() - request.cellOffset)
+    return bad("the answer's cell is outside its arena");
   buffers.inputs.clear();
   for (std::size_t i = 0; i < request.inputCount; ++i) {
     const channel::TensorPlace& place = request.inputs[i];

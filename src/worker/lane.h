@@ -1,9 +1,9 @@
 // One lane: a thread that takes a request from its socket, runs it, and answers on the same socket.
 //
-// Nothing is handed over inside the worker: the thread that is woken by the request is the one that runs it, so growing is a matter of the gateway sending to
-// another lane, and a parked lane costs a blocked recv. A loan lane puts itself into SCHED_IDLE before anything else. Messages are checked against the arenas;
-// tensors against the signature by the runner. Two system calls of transport a request, two to tell its cost (thread CPU time, run-queue wait), no allocation
-// of ours. Thread rule: start() and terminate() from the service thread.
+// Nothing is handed over inside the worker: the thread that is woken by the request is the one that runs it, so growing is a matter of the gateway
+// sending to another lane, and a parked lane costs a blocked recv. A loan lane puts itself into SCHED_IDLE before anything else. Messages are checked
+// against the arenas; tensors against the signature by the runner. Two system calls of transport a request, two to tell its cost (thread CPU time,
+// run-queue wait), no allocation of ours. Thread rule: start() and terminate() from the service thread.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace coterie::worker {
 
 struct LaneSetup {
   LaneClass laneClass{LaneClass::Own};
-  int index{0};                            // among all lanes of the instance
-  int socket{-1};                          // owned by the process for its whole life
-  std::span<const std::byte> requests;     // the whole request arena
-  std::span<std::byte> answers;            // the whole response arena
+  int index{0};                         // among all lanes of the instance
+  int socket{-1};                       // owned by the process for its whole life
+  std::span<const std::byte> requests;  // the whole request arena
+  std::span<std::byte> answers;         // the whole response arena
 };
 
 class Lane {
@@ -49,8 +49,8 @@ class Lane {
 
   LaneSetup setup_;
   onnx::Runner runner_;
-  std::mutex mutex_;                // between the lane and terminate(); never held during a run
-  std::uint64_t running_{0};        // generation; 0: none
+  std::mutex mutex_;          // between the lane and terminate(); never held during a run
+  std::uint64_t running_{0};  // generation; 0: none
   bool terminated_{false};
   std::int32_t thread_{0};
   bool classSet_{false};

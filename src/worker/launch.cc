@@ -70,16 +70,18 @@ Result<Opened> openAll(const channel::LaunchMessage& message) {
     opened.folder = openBeneath(root.get(), folderOf(relative), O_PATH | O_DIRECTORY);
   }
   if (!opened.folder) return modelError(message.modelPath);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(opened.model.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return Error{Code::InvalidArgument, "NotOnnx", message.modelPath.substr(message.modelPath.rfind('/') + 1) + " is not a file"};
   }
   opened.runtime.reset(::open(message.runtimePath.c_str(), O_RDONLY));
   if (!opened.runtime) {
-    return Error{Code::Unavailable, "NoRuntime", "ONNX Runtime is missing: " + message.runtimePath + ": " + std::strerror(errno) + "; run ./dev setup"};
+    return Error{Code::Unavailable, "NoRuntime",
+                 "ONNX Runtime is missing: " + message.runtimePath + ": " + std::strerror(errno) + "; run ./dev setup"};
   }
   opened.worker.reset(::open(message.workerPath.c_str(), O_PATH | O_CLOEXEC));
-  if (!opened.worker) return Error{Code::Unavailable, "NoWorker", "the worker binary cannot be opened: " + message.workerPath + ": " + std::strerror(errno)};
+  if (!opened.worker)
+    return Error{Code::Unavailable, "NoWorker", "the worker binary cannot be opened: " + message.workerPath + ": " + std::strerror(errno)};
   return opened;
 }
 

@@ -22,7 +22,7 @@ Error fault(const ModelFileOptions& options, const char* reason, const std::stri
 }
 
 Result<channel::Mapping> mapFile(int fd) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return Error{Code::Internal, "ModelUnreadable", std::strerror(errno)};
   if (status.st_size == 0) return channel::Mapping();
   // Private and writable, because ONNX Runtime's interface takes mutable pointers; nothing is written.
@@ -73,11 +73,13 @@ Status openExternal(int folder, const std::vector<std::string>& locations, const
   for (const std::string& location : locations) {
     const UniqueFd fd = openBelow(folder, location);
     if (!fd && (errno == EXDEV || errno == ELOOP)) {
-      return fault(options, "ExternalDataOutside", "wants external data \"" + location + "\", which is outside its folder or a link; put it beside the model");
+      return fault(options, "ExternalDataOutside",
+                   "wants external data \"" + location + "\", which is outside its folder or a link; put it beside the model");
     }
     if (!fd) return fault(options, "ExternalDataMissing", "wants external data \"" + location + "\", which cannot be read: " + std::strerror(errno));
     auto mapped = mapFile(fd.get());
-    if (!mapped.ok()) return fault(options, "ExternalDataMissing", "wants external data \"" + location + "\", which cannot be read: " + mapped.error().message);
+    if (!mapped.ok())
+      return fault(options, "ExternalDataMissing", "wants external data \"" + location + "\", which cannot be read: " + mapped.error().message);
     total += mapped->bytes().size();
     model.externalFiles.push_back({location, mapped->bytes()});
     model.externalBytes.push_back(std::move(mapped).value());
@@ -93,9 +95,13 @@ Result<ModelFile> readModel(int file, int folder, const ModelFileOptions& option
   ModelFile model;
   model.bytes = std::move(mapped).value();
   const std::span<const std::byte> bytes = model.bytes.bytes();
-  if (bytes.size() > kProtobufLimit) return fault(options, "TooBig", "is too big: an ONNX file holds at most 2 GiB, this has " + std::to_string(bytes.size()) + " bytes; move its weights to external data");
+  if (bytes.size() > kProtobufLimit)
+    return fault(
+        options, "TooBig",
+        "is too big: an ONNX file holds at most 2 GiB, this has " + std::to_string(bytes.size()) + " bytes; move its weights to external data");
   if (options.memoryLimit > 0 && bytes.size() > options.memoryLimit) {
-    return fault(options, "TooBig", "is too big: it has " + std::to_string(bytes.size()) + " bytes, the instance may use " + std::to_string(options.memoryLimit));
+    return fault(options, "TooBig",
+                 "is too big: it has " + std::to_string(bytes.size()) + " bytes, the instance may use " + std::to_string(options.memoryLimit));
   }
   if (!options.sha256.empty()) {
     const std::string found = sha256Of(bytes);
@@ -106,7 +112,9 @@ Result<ModelFile> readModel(int file, int folder, const ModelFileOptions& option
   std::uint64_t total = bytes.size();
   if (Status s = openExternal(folder, scan->externalFiles, options, model, total); !s.ok()) return s.error();
   if (options.memoryLimit > 0 && total > options.memoryLimit) {
-    return fault(options, "TooBig", "is too big: with external data it has " + std::to_string(total) + " bytes, the instance may use " + std::to_string(options.memoryLimit));
+    return fault(
+        options, "TooBig",
+        "is too big: with external data it has " + std::to_string(total) + " bytes, the instance may use " + std::to_string(options.memoryLimit));
   }
   return model;
 }

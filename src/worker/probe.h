@@ -1,7 +1,8 @@
 // How fast a loaded model is: one run to warm up, then five that are timed, on inputs of zeros.
 //
-// Dynamic dimensions are 1 unless the service gives a probe shape. The mean is of the five, p99 the slowest of them (five runs know no better), CPU time that of
-// the calling thread times the width at most the process's. Errors: InvalidArgument/ProbeFailed names the shapes and the setting to change. Thread-compatible.
+// Dynamic dimensions are 1 unless the service gives a probe shape. The mean is of the five, p99 the slowest of them (five runs know no better), CPU
+// time that of the calling thread times the width at most the process's. Errors: InvalidArgument/ProbeFailed names the shapes and the setting to
+// change. Thread-compatible.
 #pragma once
 
 #include <span>

@@ -38,7 +38,7 @@ void progress(int percent) { (void)channel::send(kControlFd, channel::encodeProg
 struct Worker {
   channel::SetupMessage setup;
   UniqueFd signals;
-  std::vector<UniqueFd> sockets;      // own lanes, then loan lanes
+  std::vector<UniqueFd> sockets;  // own lanes, then loan lanes
   channel::Mapping requests;
   channel::Mapping answers;
   std::unique_ptr<onnx::Library> library;

@@ -111,7 +111,8 @@ const std::map<std::string, Play>& plays() {
       {"wrong-generation", [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage&) { ++a.generation; }); }},
       {"double-answer", [](const Loot& l) { lie(l, [&](AnswerMessage& a, const RunMessage&) { reply(l, a); }); }},
       {"unasked-answer", [](const Loot& l) { say(goodReady()), reply(l, AnswerMessage{}), hang(); }},
-      {"offset-in-another-cell", [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage& r) { a.outputs[0].offset = r.cellOffset + r.cellBytes; }); }},
+      {"offset-in-another-cell",
+       [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage& r) { a.outputs[0].offset = r.cellOffset + r.cellBytes; }); }},
       {"offset-overflow", [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage&) { a.outputs[0].offset = ~0ULL - 63; }); }},
       {"offset-unaligned", [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage&) { a.outputs[0].offset += 4; }); }},
       {"length-beyond-the-cell", [](const Loot& l) { lie(l, [](AnswerMessage& a, const RunMessage& r) { a.outputs[0].length = r.cellBytes + 1; }); }},
@@ -134,22 +135,26 @@ const std::map<std::string, Play>& plays() {
       {"silence", [](const Loot& l) { say(goodReady()), (void)nextRequest(l), hang(); }},
       {"closes-its-lane", [](const Loot& l) { say(goodReady()), (void)nextRequest(l), ::close(l.lane), hang(); }},
       {"half-closes-its-lane", [](const Loot& l) { say(goodReady()), (void)nextRequest(l), ::shutdown(l.lane, SHUT_WR), hang(); }},
-      {"others-threads", [](const Loot&) {
+      {"others-threads",
+       [](const Loot&) {
          auto ready = goodReady();
          ready.ownLaneThreads = {1};
          say(ready), hang();
        }},
-      {"more-lanes-than-given", [](const Loot&) {
+      {"more-lanes-than-given",
+       [](const Loot&) {
          auto ready = goodReady();
          ready.ownLaneThreads.assign(100, ownThread());
          say(ready), hang();
        }},
-      {"no-signature", [](const Loot&) {
+      {"no-signature",
+       [](const Loot&) {
          auto ready = goodReady();
          ready.signature = {};
          say(ready), hang();
        }},
-      {"control-characters", [](const Loot&) {
+      {"control-characters",
+       [](const Loot&) {
          auto ready = goodReady();
          ready.signature.outputs[0].name = "\x1b[2J";
          say(ready), hang();
@@ -162,7 +167,8 @@ const std::map<std::string, Play>& plays() {
       {"passes-descriptors", passDescriptors},
       {"ten-gigabytes-of-memory", [](const Loot&) { eatMemory(); }},
       {"rewrites-its-answer", scribble},
-      {"floods-standard-error", [](const Loot&) {
+      {"floods-standard-error",
+       [](const Loot&) {
          say(goodReady());
          const std::string line(4096, 'x');
          while (::write(2, line.data(), line.size()) != 0) continue;

@@ -1,8 +1,8 @@
-// Done-when 8: a hostile binary in place of our worker. Each try is refused or contained, while a neighbour of another tenant serves without one error.
-// usage: hostile_test [--as-user UID] [gtest options]; as a user, the binaries and ONNX Runtime are first copied to where he can read them.
+// Done-when 8: a hostile binary in place of our worker. Each try is refused or contained, while a neighbour of another tenant serves without one
+// error. usage: hostile_test [--as-user UID] [gtest options]; as a user, the binaries and ONNX Runtime are first copied to where he can read them.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <grp.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -109,7 +109,8 @@ TEST_F(Hostile, OurOwnWorkerSitsInEveryLayerOfTheSandbox) {
   EXPECT_EQ(score, "500");
   std::error_code hidden;
   if (::geteuid() == 0) {
-    EXPECT_NE(std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/ns/net", hidden), std::filesystem::read_symlink("/proc/self/ns/net", hidden));
+    EXPECT_NE(std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/ns/net", hidden),
+              std::filesystem::read_symlink("/proc/self/ns/net", hidden));
     EXPECT_TRUE(neighbour_->ready[1].missingSandbox.empty()) << neighbour_->ready[1].missingSandbox.at(0);
   } else {
     EXPECT_THAT(neighbour_->ready[1].missingSandbox, ::testing::Contains("own user"));
@@ -117,13 +118,51 @@ TEST_F(Hostile, OurOwnWorkerSitsInEveryLayerOfTheSandbox) {
 }
 
 TEST_F(Hostile, SystemCallsAreRefused) {
-  for (const char* name :
-       {"ptrace-parent", "ptrace-neighbour", "mem-of-parent", "mem-of-neighbour", "environ-of-parent", "maps-of-neighbour", "read-parents-memory", "signal-parent",
-        "signal-neighbour", "signal-everybody", "tgkill-neighbour", "pidfd-of-neighbour", "internet-socket", "unix-socket", "netlink-socket", "io-uring",
-        "parents-memfds", "neighbours-memfds", "reopen-requests-writable", "map-requests-writable", "make-requests-writable", "write-requests", "shrink-requests",
-        "shrink-answers", "grow-answers", "chmod-requests", "another-tenants-model", "password-file", "write-a-file", "fork-bomb", "thread-bomb", "shell",
-        "affinity", "real-time", "idle-class-for-parent", "nice-of-neighbour", "limits-of-neighbour", "own-memfd", "shared-memory", "user-namespace", "mount",
-        "root-again", "bpf", "keyring", "dumpable"}) {
+  for (const char* name : {"ptrace-parent",
+                           "ptrace-neighbour",
+                           "mem-of-parent",
+                           "mem-of-neighbour",
+                           "environ-of-parent",
+                           "maps-of-neighbour",
+                           "read-parents-memory",
+                           "signal-parent",
+                           "signal-neighbour",
+                           "signal-everybody",
+                           "tgkill-neighbour",
+                           "pidfd-of-neighbour",
+                           "internet-socket",
+                           "unix-socket",
+                           "netlink-socket",
+                           "io-uring",
+                           "parents-memfds",
+                           "neighbours-memfds",
+                           "reopen-requests-writable",
+                           "map-requests-writable",
+                           "make-requests-writable",
+                           "write-requests",
+                           "shrink-requests",
+                           "shrink-answers",
+                           "grow-answers",
+                           "chmod-requests",
+                           "another-tenants-model",
+                           "password-file",
+                           "write-a-file",
+                           "fork-bomb",
+                           "thread-bomb",
+                           "shell",
+                           "affinity",
+                           "real-time",
+                           "idle-class-for-parent",
+                           "nice-of-neighbour",
+                           "limits-of-neighbour",
+                           "own-memfd",
+                           "shared-memory",
+                           "user-namespace",
+                           "mount",
+                           "root-again",
+                           "bpf",
+                           "keyring",
+                           "dumpable"}) {
     SCOPED_TRACE(name);
     const InstanceEnd end = attack(name);
     EXPECT_EQ(end.reason, EndReason::LoadFailed) << endReasonName(end.reason) << ": " << end.message;
@@ -132,10 +171,30 @@ TEST_F(Hostile, SystemCallsAreRefused) {
 }
 
 TEST_F(Hostile, LiesEndTheInstanceAsAProtocolViolation) {
-  for (const char* name : {"wrong-generation", "double-answer", "unasked-answer", "offset-in-another-cell", "offset-overflow", "offset-unaligned",
-                           "length-beyond-the-cell", "ten-gigabyte-answer", "length-of-another-shape", "shape-overflow", "negative-dimension", "another-rank",
-                           "another-output", "too-many-outputs", "no-outputs", "garbage", "endless-message", "closes-its-lane",
-                           "others-threads", "more-lanes-than-given", "no-signature", "control-characters", "ready-twice", "control-garbage",
+  for (const char* name : {"wrong-generation",
+                           "double-answer",
+                           "unasked-answer",
+                           "offset-in-another-cell",
+                           "offset-overflow",
+                           "offset-unaligned",
+                           "length-beyond-the-cell",
+                           "ten-gigabyte-answer",
+                           "length-of-another-shape",
+                           "shape-overflow",
+                           "negative-dimension",
+                           "another-rank",
+                           "another-output",
+                           "too-many-outputs",
+                           "no-outputs",
+                           "garbage",
+                           "endless-message",
+                           "closes-its-lane",
+                           "others-threads",
+                           "more-lanes-than-given",
+                           "no-signature",
+                           "control-characters",
+                           "ready-twice",
+                           "control-garbage",
                            "progress-beyond-all"}) {
     SCOPED_TRACE(name);
     const InstanceEnd end = attack(name);

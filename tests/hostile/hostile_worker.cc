@@ -1,5 +1,5 @@
-// A worker binary that attacks: argv = hostile NAME PARENT VICTIM SECRET MODEL_FD FOLDER_FD ORT_FD. Tries of one system call report over the control socket how it
-// went ("refused: Operation not permitted", or "SUCCEEDED"); tries on the protocol play a worker that misbehaves.
+// A worker binary that attacks: argv = hostile NAME PARENT VICTIM SECRET MODEL_FD FOLDER_FD ORT_FD. Tries of one system call report over the control
+// socket how it went ("refused: Operation not permitted", or "SUCCEEDED"); tries on the protocol play a worker that misbehaves.
 #include "hostile.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Requests per CPU-second of LocalBackend and a worker together, closed loop over the lanes: what the channel costs beside the model. usage: worker-channel [MODEL] [LANES] [SECONDS]
+// Requests per CPU-second of LocalBackend and a worker together, closed loop over the lanes: what the channel costs beside the model. usage:
+// worker-channel [MODEL] [LANES] [SECONDS]
 #include <time.h>
 
 #include <cstdio>
@@ -65,9 +66,9 @@ int measure(const std::string& model, int lanes, int seconds) {
   load.stop = true;
   (void)rig.waitFor([&] { return load.running == 0; });
   const auto n = static_cast<double>(load.completed);
-  std::printf("%s, %d lanes: %.0f requests/s, %.0f per CPU-second (gateway %.2f us, worker %.2f us a request), held p50 %.1f us, p99 %.1f us\n", model.c_str(), lanes, n / seconds,
-              n / (gateway + worker), gateway / n * 1e6, worker / n * 1e6, static_cast<double>(load.held.quantile(0.5)) / 1e3,
-              static_cast<double>(load.held.quantile(0.99)) / 1e3);
+  std::printf("%s, %d lanes: %.0f requests/s, %.0f per CPU-second (gateway %.2f us, worker %.2f us a request), held p50 %.1f us, p99 %.1f us\n",
+              model.c_str(), lanes, n / seconds, n / (gateway + worker), gateway / n * 1e6, worker / n * 1e6,
+              static_cast<double>(load.held.quantile(0.5)) / 1e3, static_cast<double>(load.held.quantile(0.99)) / 1e3);
   return 0;
 }
 

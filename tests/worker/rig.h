@@ -24,7 +24,7 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
   [[nodiscard]] std::string path() const { return path_.string(); }
   std::string write(const std::string& name, const std::string& bytes) const;  // returns its path
-  std::string model(const std::string& name) const;                           // a generated one
+  std::string model(const std::string& name) const;                            // a generated one
 
  private:
   std::filesystem::path path_;

@@ -107,7 +107,8 @@ TEST(Lanes, OwnLanesAndLoanLanesHaveTheirKernelClassAndRunAtOnce) {
   std::vector<std::shared_ptr<Reply>> replies;
   for (int round = 0; round < 50; ++round) {
     replies.clear();
-    for (int lane = 0; lane < 5; ++lane) replies.push_back(rig.send(Rig::lane(1, lane), {1, 1}, bytesOf<float>({static_cast<float>(round * 5 + lane)})));
+    for (int lane = 0; lane < 5; ++lane)
+      replies.push_back(rig.send(Rig::lane(1, lane), {1, 1}, bytesOf<float>({static_cast<float>(round * 5 + lane)})));
     ASSERT_TRUE(rig.waitFor([&] { return std::all_of(replies.begin(), replies.end(), [](const auto& r) { return r->done; }); }));
     for (int lane = 0; lane < 5; ++lane) {
       EXPECT_EQ(replies[static_cast<std::size_t>(lane)]->outputs.at(0), bytesOf<float>({static_cast<float>(round * 5 + lane)}));

@@ -120,8 +120,10 @@ struct ModelFault {
 TEST(ModelFaults, AreNamedInPlainWords) {
   const std::string good = *testing::makeModel("mlp");
   const std::vector<ModelFault> faults = {
-      {"truncated", [&](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", good.substr(0, good.size() / 2))); }, "m.onnx is truncated"},
-      {"not ONNX", [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", "<html>404</html>")); }, "m.onnx is not an ONNX file"},
+      {"truncated", [&](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", good.substr(0, good.size() / 2))); },
+       "m.onnx is truncated"},
+      {"not ONNX", [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", "<html>404</html>")); },
+       "m.onnx is not an ONNX file"},
       {"empty", [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", "")); }, "m.onnx is empty"},
       {"wrong checksum",
        [&](const Rig& rig, const Folder& folder) {
@@ -153,7 +155,8 @@ TEST(ModelFaults, AreNamedInPlainWords) {
          return rig.spec(1, model);
        },
        "outside its folder or a link"},
-      {"external data missing", [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", *testing::makeModel("external_inside"))); },
+      {"external data missing",
+       [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.write("m.onnx", *testing::makeModel("external_inside"))); },
        "\"weights.bin\", which cannot be read: No such file"},
       {"unknown operator", [](const Rig& rig, const Folder& folder) { return rig.spec(1, folder.model("unknown_operator")); },
        "unknown_operator.onnx uses an operator that ONNX Runtime does not know"},
