@@ -1,9 +1,9 @@
 // Decision and re-plan times of decide(), its memory, and how its CPU time grows with the machine.
 //
-// decision: a decision on a settled machine whose demand changes (loans are re-planned, nothing else moves). replan: a decision after a membership, spec or machine
-// event (join, leave, resize, worker, CPU offline). CPU time of the thread. planner_rss: resident memory of this process after the case, machine and snapshots
-// included. slope: log-log, CPU time of all decisions of a pass against CPUs, over (64,16), (128,32), (256,64), (512,128); the limit is 2.2.
-// usage: allocation [--json PATH] [--seed N] [--samples N]
+// decision: a decision on a settled machine whose demand changes (loans are re-planned, nothing else moves). replan: a decision after a membership,
+// spec or machine event (join, leave, resize, worker, CPU offline). CPU time of the thread. planner_rss: resident memory of this process after the
+// case, machine and snapshots included. slope: log-log, CPU time of all decisions of a pass against CPUs, over (64,16), (128,32), (256,64),
+// (512,128); the limit is 2.2. usage: allocation [--json PATH] [--seed N] [--samples N]
 #include <ctime>
 
 #include <algorithm>
@@ -156,7 +156,8 @@ int run(int argc, char** argv) {
   }
   testing::BenchReport report("allocation", seed, samples);
   std::vector<std::pair<double, double>> growth;
-  for (const Case& size : {Case{8, 1, 8}, Case{64, 2, 8}, Case{64, 2, 16}, Case{64, 2, 64}, Case{128, 4, 32}, Case{256, 8, 8}, Case{256, 8, 64}, Case{512, 8, 8}, Case{512, 8, 128}}) {
+  for (const Case& size : {Case{8, 1, 8}, Case{64, 2, 8}, Case{64, 2, 16}, Case{64, 2, 64}, Case{128, 4, 32}, Case{256, 8, 8}, Case{256, 8, 64},
+                           Case{512, 8, 8}, Case{512, 8, 128}}) {
     const double total = measure(size, seed, samples, report);
     if (size.cpus >= 64 && size.groups * 4 == size.cpus) growth.emplace_back(size.cpus, total);
   }

@@ -21,7 +21,8 @@ std::vector<int> sizesFor(std::size_t cpus, const std::vector<Positions>& held) 
   std::vector<int> sizes(count, static_cast<int>(cpus / count));
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return held[a].size() != held[b].size() ? held[a].size() > held[b].size() : a < b; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return held[a].size() != held[b].size() ? held[a].size() > held[b].size() : a < b; });
   for (std::size_t i = 0; i < cpus % count; ++i) ++sizes[order[i]];
   return sizes;
 }
@@ -130,7 +131,8 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
     const Positions before = result[container];
     trim(layout, result[container], sizes[container]);
     for (const int position : before) {
-      if (!std::binary_search(result[container].begin(), result[container].end(), position)) spare.insert(std::lower_bound(spare.begin(), spare.end(), position), position);
+      if (!std::binary_search(result[container].begin(), result[container].end(), position))
+        spare.insert(std::lower_bound(spare.begin(), spare.end(), position), position);
     }
   }
   for (std::size_t container = 0; container < result.size(); ++container) {

@@ -1,12 +1,11 @@
 // In-node scheduling: which part of the machine every container of every group owns.
 //
-// decide() maps a snapshot (machine, groups with demand, what everyone holds now, the time) to a plan (ordered steps from what is held to what shall be
-// held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership, spec or
-// machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. See docs in each file: sizing.h (how
-// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
-// Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is full;
-// permuting the groups changes nothing.
-// Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers.
+// decide() maps a snapshot (machine, groups with demand, what everyone holds now, the time) to a plan (ordered steps from what is held to what shall
+// be held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership,
+// spec or machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. See docs in each file:
+// sizing.h (how much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order
+// of steps). Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the
+// bucket is full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers.
 // Pure: no clock, no I/O, no randomness. Thread-compatible.
 // Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
 #pragma once
@@ -30,11 +29,11 @@ enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, 
 
 struct ContainerState {
   InstanceId id;
-  CpuSet home;        // read back, not remembered; empty: not placed yet
-  CpuSet memoryNodes; // read back
-  CpuSet loans;       // CPU set of its loan lanes
+  CpuSet home;         // read back, not remembered; empty: not placed yet
+  CpuSet memoryNodes;  // read back
+  CpuSet loans;        // CPU set of its loan lanes
   int awakeLoanLanes{0};
-  Bytes resident;     // H6: memory nodes are never narrowed below it
+  Bytes resident;             // H6: memory nodes are never narrowed below it
   std::int64_t cpuWeight{0};  // read back; 0: the actuator has no weights, so no SetWeight is planned
 };
 
@@ -42,15 +41,15 @@ struct GroupState {
   GroupId id;
   TenantId tenant;
   Band band{Band::Normal};
-  std::int64_t tenantWeight{100};   // > 0
-  std::int64_t weight{100};         // > 0, within the tenant
-  MilliCpu floor;                   // 0: none
-  MilliCpu ceiling;                 // > 0; larger than the machine: none
+  std::int64_t tenantWeight{100};  // > 0
+  std::int64_t weight{100};        // > 0, within the tenant
+  MilliCpu floor;                  // 0: none
+  MilliCpu ceiling;                // > 0; larger than the machine: none
   bool latencyCritical{true};
   Lend lend{Lend::WhenIdle};
   Isolation isolation{Isolation::None};
-  int loanLanes{0};                 // loan lanes per container that exist (parked or not)
-  Instant joined{};                 // for "the youngest becomes Pending"
+  int loanLanes{0};                        // loan lanes per container that exist (parked or not)
+  Instant joined{};                        // for "the youngest becomes Pending"
   std::vector<ContainerState> containers;  // >= 1, ascending id
 
   // Load, as the gateway measured it. demand is the note's d before clamping.
@@ -68,21 +67,21 @@ struct MoveBucket {
 
 struct Snapshot {
   const Machine* machine{nullptr};
-  CpuSet reserved;                  // never in a set
+  CpuSet reserved;  // never in a set
   std::vector<GroupState> groups;
-  CpuSet pool;                      // the shared pool's CPUs now: the last plan's, or after an interrupted plan replay.h's poolReadBack(); empty if unknown
+  CpuSet pool;  // the shared pool's CPUs now: the last plan's, or after an interrupted plan replay.h's poolReadBack(); empty if unknown
   MoveBucket bucket;
   Instant now{};
 };
 
 struct Config {
   PolicyName policy{PolicyName::Drc};
-  bool lending{true};                       // off: loans are never woken
-  MilliCpu keepLeftover{250};               // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
-  Millis loanParkDelay{100};                // demand below entitlement for this long parks loan lanes
-  Seconds optionalMoveInterval{30};         // per group
-  std::int64_t optionalMoveGain{3};         // J must fall by this much per moved CPU
-  bool memoryNodes{true};                   // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
+  bool lending{true};                // off: loans are never woken
+  MilliCpu keepLeftover{250};        // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
+  Millis loanParkDelay{100};         // demand below entitlement for this long parks loan lanes
+  Seconds optionalMoveInterval{30};  // per group
+  std::int64_t optionalMoveGain{3};  // J must fall by this much per moved CPU
+  bool memoryNodes{true};            // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
 };
 
 enum class ReasonCode : std::uint8_t {
@@ -104,7 +103,7 @@ enum class ReasonCode : std::uint8_t {
   LoanParked,              // a = lanes
   LoanRefusedIsolation,    // other = the owner
   LendingOff,
-  SharesFloat,             // baseline policies: floats over all CPUs
+  SharesFloat,  // baseline policies: floats over all CPUs
 };
 [[nodiscard]] std::string_view reasonName(ReasonCode code);
 
@@ -122,7 +121,7 @@ struct ContainerTarget {
   CpuSet home;
   CpuSet memoryNodes;
   CpuSet loans;
-  int ownLanes{1};        // <= home.count(); 1 in the pool
+  int ownLanes{1};  // <= home.count(); 1 in the pool
   int awakeLoanLanes{0};
 };
 
@@ -136,17 +135,17 @@ struct GroupTarget {
   std::vector<ContainerTarget> containers;
 };
 
-// One write to one container's leaf. SetLoans: as many loan lanes are awake as it has CPUs; an empty set parks them all and leaves the kernel's set alone (an empty
-// set is never written). SwapHome: a container steps aside and may share a CPU for this one step. Steps run in order; `waitsFor` lists the steps (indices) that must have succeeded before this one, so that a stuck write
-// blocks only its takers.
+// One write to one container's leaf. SetLoans: as many loan lanes are awake as it has CPUs; an empty set parks them all and leaves the kernel's set
+// alone (an empty set is never written). SwapHome: a container steps aside and may share a CPU for this one step. Steps run in order; `waitsFor`
+// lists the steps (indices) that must have succeeded before this one, so that a stuck write blocks only its takers.
 enum class StepKind : std::uint8_t { WidenAncestors, NarrowHome, WidenHome, SwapHome, SetLoans, SetMemoryNodes, SetWeight, NarrowAncestors };
 struct Step {
   StepKind kind{StepKind::NarrowHome};
-  InstanceId container;   // invalid for ancestors
+  InstanceId container;  // invalid for ancestors
   GroupId group;
-  CpuSet cpus;            // the set after this step
-  CpuSet memoryNodes;     // for SetMemoryNodes
-  std::int64_t weight{0}; // for SetWeight
+  CpuSet cpus;             // the set after this step
+  CpuSet memoryNodes;      // for SetMemoryNodes
+  std::int64_t weight{0};  // for SetWeight
   std::vector<int> waitsFor;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -154,7 +153,7 @@ struct Step {
 struct Plan {
   std::vector<GroupTarget> groups;  // ascending id
   CpuSet pool;
-  std::vector<Step> steps;          // empty: nothing to write
+  std::vector<Step> steps;  // empty: nothing to write
   std::vector<Reason> reasons;
   MoveBucket bucket;
   std::optional<Instant> decideAgainAt;  // something waits for time to pass (deferred move, loans to park)

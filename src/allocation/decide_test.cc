@@ -78,7 +78,8 @@ TEST(Decide, ATenantWithoutGroupsKeepsNoShare) {
   EXPECT_EQ(homeOf(decide(builder.snapshot, {}), 0), set("0-3"));
 }
 TEST(Decide, ACoreWithOneOnlineThreadIsOneCpu) {
-  const Machine machine = testing::withOnline(testing::machineNamed("smt-8"), set("0-2,5"), set("0-2,5"));  // cores 0, 2 with one thread, core 1 whole
+  const Machine machine =
+      testing::withOnline(testing::machineNamed("smt-8"), set("0-2,5"), set("0-2,5"));  // cores 0, 2 with one thread, core 1 whole
   SnapshotBuilder builder(machine);
   builder.group(0);
   builder.group(1);

@@ -1,5 +1,6 @@
-// Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are cut; H1-H7 hold
-// after every step, plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is left.
+// Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are
+// cut; H1-H7 hold after every step, plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is
+// left.
 //
 // COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed, verbosely. A failure prints the seed that replays it.
 #include <gtest/gtest.h>
@@ -33,29 +34,32 @@ std::string text(const Snapshot& snapshot) {
   std::ostringstream out;
   out << "usable " << usableCpus(*snapshot.machine, snapshot.reserved).toString() << " pool " << snapshot.pool.toString() << "\n";
   for (const GroupState& group : snapshot.groups) {
-    out << "  group " << group.id.value << " tenant " << group.tenant.value << " band " << static_cast<int>(group.band) << " weight " << group.tenantWeight << "/" << group.weight
-        << " floor " << group.floor.value << " ceiling " << group.ceiling.value << " demand " << group.demand.value << (group.queuedBeyondOwnLanes ? " queued" : "")
-        << (group.lend == Lend::Never ? " never lends" : "") << "\n";
+    out << "  group " << group.id.value << " tenant " << group.tenant.value << " band " << static_cast<int>(group.band) << " weight "
+        << group.tenantWeight << "/" << group.weight << " floor " << group.floor.value << " ceiling " << group.ceiling.value << " demand "
+        << group.demand.value << (group.queuedBeyondOwnLanes ? " queued" : "") << (group.lend == Lend::Never ? " never lends" : "") << "\n";
     for (const ContainerState& one : group.containers) {
-      out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString() << "\n";
+      out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString()
+          << "\n";
     }
   }
   return out.str();
 }
 
 std::string text(const Plan& plan) {
-  static constexpr std::array<const char*, 8> kKinds{"WidenAncestors", "NarrowHome", "WidenHome", "SwapHome", "SetLoans", "SetMemoryNodes", "SetWeight", "NarrowAncestors"};
+  static constexpr std::array<const char*, 8> kKinds{"WidenAncestors", "NarrowHome",     "WidenHome", "SwapHome",
+                                                     "SetLoans",       "SetMemoryNodes", "SetWeight", "NarrowAncestors"};
   std::ostringstream out;
   out << "plan: pool " << plan.pool.toString() << "\n";
   for (const GroupTarget& target : plan.groups) {
-    out << "  group " << target.id.value << " entitled " << target.entitlement.value << (target.inPool ? " pool" : "") << (target.pending ? " pending" : "") << ":";
+    out << "  group " << target.id.value << " entitled " << target.entitlement.value << (target.inPool ? " pool" : "")
+        << (target.pending ? " pending" : "") << ":";
     for (const ContainerTarget& one : target.containers) out << " " << one.id.value << "=" << one.home.toString() << "+" << one.loans.toString();
     out << "\n";
   }
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
-    out << "  step " << s << " " << kKinds[static_cast<std::size_t>(step.kind)] << " " << step.container.value << " cpus " << step.cpus.toString() << " nodes "
-        << step.memoryNodes.toString() << " weight " << step.weight << " waits";
+    out << "  step " << s << " " << kKinds[static_cast<std::size_t>(step.kind)] << " " << step.container.value << " cpus " << step.cpus.toString()
+        << " nodes " << step.memoryNodes.toString() << " weight " << step.weight << " waits";
     for (const int wait : step.waitsFor) out << " " << wait;
     out << "\n";
   }
@@ -103,7 +107,9 @@ class History {
     for (GroupState& group : snapshot_.groups) group.lastOptionalMove.reset();
   }
 
-  GroupState& anyGroup() { return snapshot_.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(snapshot_.groups.size()) - 1))]; }
+  GroupState& anyGroup() {
+    return snapshot_.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(snapshot_.groups.size()) - 1))];
+  }
   MilliCpu someFloor() {
     switch (rng_.between(0, 4)) {
       case 0: return MilliCpu(rng_.between(1, 999));
@@ -232,8 +238,8 @@ class History {
   void report(const char* when, const std::vector<Violation>& violations, const Plan& plan) {
     for (const Violation& one : violations) {
       std::ostringstream out;
-      out << "H" << one.rule << " " << when << ": " << one.what << " (group " << one.group.value << ", container " << one.container.value << ", " << one.cpu << ")\nbefore "
-          << text(before_) << text(plan) << "now " << text(snapshot_);
+      out << "H" << one.rule << " " << when << ": " << one.what << " (group " << one.group.value << ", container " << one.container.value << ", "
+          << one.cpu << ")\nbefore " << text(before_) << text(plan) << "now " << text(snapshot_);
       return fail(out.str());
     }
   }
@@ -258,7 +264,8 @@ class History {
 
   bool applyWithFaults(const Plan& plan) {
     const bool faulty = rng_.chance(40);
-    const std::size_t cut = faulty && rng_.chance(50) ? static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(plan.steps.size()))) : plan.steps.size();
+    const std::size_t cut =
+        faulty && rng_.chance(50) ? static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(plan.steps.size()))) : plan.steps.size();
     std::vector<bool> done(plan.steps.size(), false);
     std::vector<std::size_t> hanging;
     for (std::size_t s = 0; s < cut && problem_.empty(); ++s) {
@@ -297,7 +304,8 @@ class History {
     for (const GroupState& group : snapshot_.groups) floors.add(group);
     bool pending = false;
     for (const GroupTarget& target : plan.groups) {
-      const GroupState& group = *std::find_if(snapshot_.groups.begin(), snapshot_.groups.end(), [&](const GroupState& one) { return one.id == target.id; });
+      const GroupState& group =
+          *std::find_if(snapshot_.groups.begin(), snapshot_.groups.end(), [&](const GroupState& one) { return one.id == target.id; });
       pending = pending || target.pending;
       if (target.pending) continue;
       CpuSet home;
@@ -315,7 +323,8 @@ class History {
 
   // Whole CPUs are within one CPU of the entitlement, unless floors or a pool say otherwise (kinds apart: not checked on mixed machines).
   void checkRounding(const Plan& plan) {
-    const bool plain = plan.pool.empty() && std::all_of(snapshot_.groups.begin(), snapshot_.groups.end(), [](const GroupState& group) { return group.floor.value == 0; });
+    const bool plain = plan.pool.empty() &&
+                       std::all_of(snapshot_.groups.begin(), snapshot_.groups.end(), [](const GroupState& group) { return group.floor.value == 0; });
     if (!plain || whole_.cpus.front().capacity != whole_.cpus.back().capacity) return;
     for (const GroupTarget& target : plan.groups) {
       CpuSet home;
@@ -327,17 +336,20 @@ class History {
 
   void checkPermutation(const Plan& plan) {
     Snapshot shuffled = snapshot_;
-    for (std::size_t i = shuffled.groups.size(); i > 1; --i) std::swap(shuffled.groups[i - 1], shuffled.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(i) - 1))]);
+    for (std::size_t i = shuffled.groups.size(); i > 1; --i)
+      std::swap(shuffled.groups[i - 1], shuffled.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(i) - 1))]);
     const Plan other = decide(shuffled, config_);
-    if (other.steps != plan.steps || other.reasons != plan.reasons || other.pool != plan.pool) fail("the order of the groups matters\n" + text(snapshot_) + text(plan) + text(other));
+    if (other.steps != plan.steps || other.reasons != plan.reasons || other.pool != plan.pool)
+      fail("the order of the groups matters\n" + text(snapshot_) + text(plan) + text(other));
   }
 
   void checkFixpoint(const Plan& plan) {
     Snapshot again = snapshot_;
     again.bucket.level = MilliCpu(1'000'000);
     // Moves that wait, and takers that wait for a Pending group's end, may need several decisions; they settle all the same.
-    const bool deferred = std::any_of(plan.reasons.begin(), plan.reasons.end(), [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred; }) ||
-                          std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
+    const bool deferred =
+        std::any_of(plan.reasons.begin(), plan.reasons.end(), [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred; }) ||
+        std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
     for (int round = 0; round < (deferred ? 8 : 1); ++round) {
       const Plan next = decide(again, config_);
       if (next.steps.empty()) {
@@ -357,7 +369,8 @@ class History {
   // What the agent does with Pending groups: ends their containers, sooner or later.
   void endPending(const Plan& plan) {
     std::erase_if(snapshot_.groups, [&](const GroupState& group) {
-      return rng_.chance(70) && std::any_of(plan.groups.begin(), plan.groups.end(), [&](const GroupTarget& target) { return target.id == group.id && target.pending; });
+      return rng_.chance(70) &&
+             std::any_of(plan.groups.begin(), plan.groups.end(), [&](const GroupTarget& target) { return target.id == group.id && target.pending; });
     });
   }
 
@@ -386,7 +399,9 @@ TEST(Histories, HardRulesHoldAfterEveryStepOfEveryPlan) {
   const std::uint64_t histories = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 2000;
   for (std::uint64_t seed = 0; seed < histories; ++seed) {
     const std::string problem = History(seed, false).run();
-    ASSERT_TRUE(problem.empty()) << "on " << machineOf(seed).name << "; replay with COTERIE_HISTORY_SEED=" << seed << " allocation_test --gtest_filter=Histories.*\n" << problem;
+    ASSERT_TRUE(problem.empty()) << "on " << machineOf(seed).name << "; replay with COTERIE_HISTORY_SEED=" << seed
+                                 << " allocation_test --gtest_filter=Histories.*\n"
+                                 << problem;
   }
 }
 

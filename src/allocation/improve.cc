@@ -50,7 +50,8 @@ class Improver {
 
   [[nodiscard]] bool isPool(int claimant) const { return !board_.tenantOf(claimant).valid(); }
 
-  // The containers' CPUs if they start from `held`. Trials start from what the plan has so far, so that the plan, once applied, judges the same trials alike.
+  // The containers' CPUs if they start from `held`. Trials start from what the plan has so far, so that the plan, once applied, judges the same
+  // trials alike.
   [[nodiscard]] std::vector<Positions> assigned(int claimant, std::vector<Positions> held) const {
     const std::vector<int>& cpus = board_.owned(claimant);
     if (held.empty() || cpus.empty()) return {cpus};
@@ -91,7 +92,8 @@ class Improver {
     for (std::size_t i = 0; i < before.size(); ++i) {
       costs_[at(before[i].first)] = costs[i];
       homes_[at(before[i].first)] = std::move(homes[i]);
-      outcome_.moved[at(before[i].first)] += std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
+      outcome_.moved[at(before[i].first)] +=
+          std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
     }
     outcome_.gain[at(before.front().first)] += gain;
     outcome_.bucketLeft -= moved * kMilliPerCpu;
@@ -181,7 +183,8 @@ class Improver {
       used[at(chosen - branch.begin)] = true;
       swaps.emplace_back(leaving, chosen);
       const int owner = board_.owner(chosen);
-      if (owner != kFree && std::none_of(before.begin(), before.end(), [&](const auto& one) { return one.first == owner; })) before.emplace_back(owner, board_.owned(owner));
+      if (owner != kFree && std::none_of(before.begin(), before.end(), [&](const auto& one) { return one.first == owner; }))
+        before.emplace_back(owner, board_.owned(owner));
     }
     for (const auto& [leaving, entering] : swaps) {
       const int owner = board_.owner(entering);
@@ -195,7 +198,8 @@ class Improver {
     // Nobody may be moved altogether: it would have nowhere to stand in between.
     for (const auto& [changed, cpus] : before) {
       const auto& now = board_.owned(changed);
-      if (std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); })) return restore(before), false;
+      if (std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); }))
+        return restore(before), false;
     }
     return judge(before);
   }

@@ -1,11 +1,11 @@
 // Optional moves: exchanges that make the placement clearly better, within limits that keep it calm.
 //
-// Tried for each exclusive group in turn: gather it in one cache, node or socket that has room (free CPUs first, then exchanges with groups that are strangers
-// there); take single CPUs off cores shared with another tenant. A change is made if J (without move terms) falls, and by `optionalMoveGain` per CPU that somebody
-// holds now and would lose; an exchange counts as one. CPUs nobody held yet (a newcomer's) move for free. A group that moved within `optionalMoveInterval`, or an
-// empty bucket, defers the change. Repeats until nothing is left to gain: every change lowers J, so it ends.
-// O(changes * groups * domains * n) at worst; groups that already sit in one cache and share no core cost O(n).
-// Pure. Thread-compatible.
+// Tried for each exclusive group in turn: gather it in one cache, node or socket that has room (free CPUs first, then exchanges with groups that are
+// strangers there); take single CPUs off cores shared with another tenant. A change is made if J (without move terms) falls, and by
+// `optionalMoveGain` per CPU that somebody holds now and would lose; an exchange counts as one. CPUs nobody held yet (a newcomer's) move for free. A
+// group that moved within `optionalMoveInterval`, or an empty bucket, defers the change. Repeats until nothing is left to gain: every change lowers
+// J, so it ends. O(changes * groups * domains * n) at worst; groups that already sit in one cache and share no core cost O(n). Pure.
+// Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@
 namespace coterie::allocation {
 
 struct Movable {
-  bool mayMove{true};                         // not within its interval; not the pool
-  std::vector<Positions> containers;          // what each container holds now; none: the pool
+  bool mayMove{true};                 // not within its interval; not the pool
+  std::vector<Positions> containers;  // what each container holds now; none: the pool
 };
 struct MoveOutcome {
   std::vector<std::vector<Positions>> homes;  // per claimant: its containers' CPUs (container resource assignment of the result)
-  std::vector<std::int64_t> moved;     // per claimant: CPUs moved for better fit
-  std::vector<std::int64_t> gain;      // per claimant: gain of J in quarters, summed
-  std::vector<bool> deferredByTime;    // a worthwhile change waits for the group's interval
+  std::vector<std::int64_t> moved;            // per claimant: CPUs moved for better fit
+  std::vector<std::int64_t> gain;             // per claimant: gain of J in quarters, summed
+  std::vector<bool> deferredByTime;           // a worthwhile change waits for the group's interval
   std::vector<bool> deferredByBucket;
-  std::int64_t bucketLeft{0};          // milli-CPUs
+  std::int64_t bucketLeft{0};  // milli-CPUs
 };
 
 // holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and never moves.
-[[nodiscard]] MoveOutcome improve(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket, const Config& config);
+[[nodiscard]] MoveOutcome improve(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket,
+                                  const Config& config);
 
 }  // namespace coterie::allocation

@@ -18,7 +18,8 @@ const GroupState* findGroup(const Snapshot& snapshot, GroupId id) {
 const ContainerState* findContainer(const Snapshot& snapshot, GroupId group, InstanceId id) {
   const GroupState* owner = findGroup(snapshot, group);
   if (owner == nullptr) return nullptr;
-  const auto found = std::find_if(owner->containers.begin(), owner->containers.end(), [&](const ContainerState& container) { return container.id == id; });
+  const auto found =
+      std::find_if(owner->containers.begin(), owner->containers.end(), [&](const ContainerState& container) { return container.id == id; });
   return found == owner->containers.end() ? nullptr : &*found;
 }
 const GroupTarget* findTarget(const Plan& plan, GroupId id) {
@@ -51,7 +52,8 @@ std::vector<std::vector<int>> ownersByCpu(const Snapshot& snapshot) {
 
 class StateCheck {
  public:
-  StateCheck(const Snapshot& before, const Plan& plan, const Snapshot& now, const Config& config) : before_(before), plan_(plan), now_(now), config_(config) {}
+  StateCheck(const Snapshot& before, const Plan& plan, const Snapshot& now, const Config& config)
+      : before_(before), plan_(plan), now_(now), config_(config) {}
 
   std::vector<Violation> run() {
     usable_ = usableCpus(*now_.machine, now_.reserved);
@@ -65,7 +67,9 @@ class StateCheck {
   }
 
  private:
-  void fail(int rule, const GroupState& group, InstanceId container, int cpu, std::string_view what) { found_.push_back({rule, group.id, container, cpu, what}); }
+  void fail(int rule, const GroupState& group, InstanceId container, int cpu, std::string_view what) {
+    found_.push_back({rule, group.id, container, cpu, what});
+  }
 
   [[nodiscard]] bool heldBefore(const GroupState& group, int cpu) const {
     const GroupState* then = findGroup(before_, group.id);
@@ -121,7 +125,7 @@ class StateCheck {
         const CpuSet old = then == nullptr ? CpuSet{} : then->loans;
         const GroupState* groupThen = findGroup(before_, group.id);
         const CpuSet oldHome = groupThen == nullptr ? CpuSet{} : homeOf(*groupThen);
-        for (const int cpu : container.loans & home) {
+        for (const int cpu : container.loans& home) {
           if (!old.contains(cpu) || !oldHome.contains(cpu)) fail(2, group, container.id, cpu, "a CPU is home and loan of one group");
         }
         for (const GroupState& owner : now_.groups) {
@@ -139,12 +143,14 @@ class StateCheck {
     const ContainerState* then = findContainer(before_, group.id, container.id);
     const CpuSet oldHome = then == nullptr ? CpuSet{} : then->home;
     const CpuSet oldLoans = then == nullptr ? CpuSet{} : then->loans;
-    for (const int cpu : ((container.home - oldHome) | (container.loans - oldLoans)) - usable_) fail(3, group, container.id, cpu, "a CPU that nobody may use entered a set");
+    for (const int cpu : ((container.home - oldHome) | (container.loans - oldLoans)) - usable_)
+      fail(3, group, container.id, cpu, "a CPU that nobody may use entered a set");
     if (container.home.empty() && !oldHome.empty()) fail(4, group, container.id, -1, "a home became empty");
     if (container.home.empty() || !config_.memoryNodes || then == nullptr) return;
     const CpuSet wanted = memory.nearest(container.home & now_.machine->online);
     const bool coveredThen = then->home.empty() || memory.nearest(then->home & now_.machine->online).isSubsetOf(then->memoryNodes);
-    if (coveredThen && !wanted.isSubsetOf(container.memoryNodes)) fail(6, group, container.id, (wanted - container.memoryNodes).first(), "the home's memory node is missing");
+    if (coveredThen && !wanted.isSubsetOf(container.memoryNodes))
+      fail(6, group, container.id, (wanted - container.memoryNodes).first(), "the home's memory node is missing");
     if (container.memoryNodes != then->memoryNodes && sizeOf(*now_.machine, container.memoryNodes) < container.resident.value &&
         sizeOf(*now_.machine, container.memoryNodes) < sizeOf(*now_.machine, then->memoryNodes)) {
       fail(6, group, container.id, -1, "memory nodes narrowed below the resident bytes");
@@ -189,7 +195,8 @@ void checkWriters(const Plan& plan, std::vector<Violation>& found) {
       if (wait < 0 || wait >= index) found.push_back({7, step.group, step.container, index, "a step waits for a later one"});
     }
     const auto [entry, fresh] = last.try_emplace({step.container, fieldOf(step.kind)}, index);
-    if (!fresh && !waitsOn(plan, index, entry->second)) found.push_back({7, step.group, step.container, index, "two writes of one field are not ordered"});
+    if (!fresh && !waitsOn(plan, index, entry->second))
+      found.push_back({7, step.group, step.container, index, "two writes of one field are not ordered"});
     entry->second = index;
   }
 }
@@ -222,9 +229,11 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
     }
   }
   for (const Step& step : plan.steps) {
-    if (!step.cpus.isSubsetOf(usable)) found.push_back({3, step.group, step.container, (step.cpus - usable).first(), "a step writes a CPU that nobody may use"});
+    if (!step.cpus.isSubsetOf(usable))
+      found.push_back({3, step.group, step.container, (step.cpus - usable).first(), "a step writes a CPU that nobody may use"});
     if (fieldOf(step.kind) == 0 && step.cpus.empty()) found.push_back({4, step.group, step.container, -1, "a step writes an empty home"});
-    if (step.kind == StepKind::SetMemoryNodes && step.memoryNodes.empty()) found.push_back({4, step.group, step.container, -1, "a step writes no memory node"});
+    if (step.kind == StepKind::SetMemoryNodes && step.memoryNodes.empty())
+      found.push_back({4, step.group, step.container, -1, "a step writes no memory node"});
   }
   checkWriters(plan, found);
   return found;
@@ -249,7 +258,8 @@ std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Co
       if (!all.isSubsetOf(usable)) found.push_back({3, group.id, container.id, (all - usable).first(), "a CPU that nobody may use is left"});
       if (container.home != target->containers[c].home) found.push_back({1, group.id, container.id, -1, "the target was not reached"});
       if (container.loans != target->containers[c].loans) found.push_back({2, group.id, container.id, -1, "the loans were not reached"});
-      if (config.memoryNodes && container.memoryNodes != memory.nodesFor(container.home, container.resident)) found.push_back({6, group.id, container.id, -1, "the memory nodes are not the home's"});
+      if (config.memoryNodes && container.memoryNodes != memory.nodesFor(container.home, container.resident))
+        found.push_back({6, group.id, container.id, -1, "the memory nodes are not the home's"});
     }
   }
   return found;

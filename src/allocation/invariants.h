@@ -1,6 +1,7 @@
 // The hard rules H1-H7, checked on states and plans: what must hold after every step of every plan, whatever failed before it.
 //
-// H1 one owner per CPU: a group, the pool, or nobody. Sharing that was there before the plan may last until its leavers have gone; new sharing exists only among
+// H1 one owner per CPU: a group, the pool, or nobody. Sharing that was there before the plan may last until its leavers have gone; new sharing exists
+// only among
 //    members of the new pool on its CPUs (with leavers of the old pool), or for one SwapHome step.
 // H2 normal lanes stay on their own home: no CPU is both home and loan within a group; own lanes are at most the CPUs of the home, one in the pool.
 // H3 reserved, offline, disallowed CPUs are never written into a set, and none is left after a whole plan.

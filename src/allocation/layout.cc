@@ -94,7 +94,8 @@ Layout makeLayout(const Machine& machine, const CpuSet& reserved) {
     layout.capacity += cpu.capacity.value;
   }
   for (int kind = 0; kind < layout.kindCount; ++kind) {
-    if (layout.cpusOfKind[at(kind)] > 0) layout.capacityOfKind[at(kind)] = std::max<std::int64_t>(1, layout.capacityOfKind[at(kind)] / layout.cpusOfKind[at(kind)]);
+    if (layout.cpusOfKind[at(kind)] > 0)
+      layout.capacityOfKind[at(kind)] = std::max<std::int64_t>(1, layout.capacityOfKind[at(kind)] / layout.cpusOfKind[at(kind)]);
   }
   for (int level = 0; level < kLevels; ++level) addLevel(layout, machine, ordered, level);
   return layout;

@@ -1,9 +1,9 @@
 // The machine as the algorithm wants it: the usable CPUs in domain order, so that every domain is a contiguous range of positions.
 //
-// Usable = allowed and online, minus reserved, minus isolcpus (which count only where nothing else is left). A position is an index into that order. The tree has
-// five levels, machine > socket > node > cache > core, built from each CPU's own place; a level that the hardware lacks has one child. Within a domain CPUs and
-// children stand by lowest CPU id, so that "the first" is "the lowest id". O(n log n) time, O(n) memory.
-// Pure. Thread-compatible; immutable once built.
+// Usable = allowed and online, minus reserved, minus isolcpus (which count only where nothing else is left). A position is an index into that order.
+// The tree has five levels, machine > socket > node > cache > core, built from each CPU's own place; a level that the hardware lacks has one child.
+// Within a domain CPUs and children stand by lowest CPU id, so that "the first" is "the lowest id". O(n log n) time, O(n) memory. Pure.
+// Thread-compatible; immutable once built.
 #pragma once
 
 #include <array>
@@ -34,17 +34,19 @@ struct Layout {
   };
 
   CpuSet usable;
-  std::vector<int> ids;                          // position -> CPU id
-  std::vector<int> kinds;                        // position -> kind, below kMaxKinds
-  std::vector<std::array<int, kLevels>> paths;   // position -> branch at every level
-  std::vector<Branch> branches;                  // by level, then position; [0] is the machine
+  std::vector<int> ids;                         // position -> CPU id
+  std::vector<int> kinds;                       // position -> kind, below kMaxKinds
+  std::vector<std::array<int, kLevels>> paths;  // position -> branch at every level
+  std::vector<Branch> branches;                 // by level, then position; [0] is the machine
   int kindCount{1};
   std::array<int, kMaxKinds> cpusOfKind{};
   std::array<std::int64_t, kMaxKinds> capacityOfKind{};  // milli-CPUs of one CPU of the kind (mean)
-  std::int64_t capacity{0};                      // milli-CPUs of all usable CPUs
+  std::int64_t capacity{0};                              // milli-CPUs of all usable CPUs
 
   [[nodiscard]] int size() const { return static_cast<int>(ids.size()); }
-  [[nodiscard]] int positionOf(int cpuId) const { return cpuId >= 0 && cpuId < static_cast<int>(positions.size()) ? positions[static_cast<std::size_t>(cpuId)] : -1; }
+  [[nodiscard]] int positionOf(int cpuId) const {
+    return cpuId >= 0 && cpuId < static_cast<int>(positions.size()) ? positions[static_cast<std::size_t>(cpuId)] : -1;
+  }
   [[nodiscard]] CpuSet toSet(const std::vector<int>& chosen) const;
   [[nodiscard]] std::vector<int> toPositions(const CpuSet& cpus) const;  // ascending positions of the usable ones
 

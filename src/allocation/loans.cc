@@ -33,7 +33,8 @@ int lanesNow(const GroupState& group) {
 
 class Lender {
  public:
-  Lender(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool) : layout_(layout), owner_(layout.ids.size(), -1), given_(layout.ids.size(), 0) {
+  Lender(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool)
+      : layout_(layout), owner_(layout.ids.size(), -1), given_(layout.ids.size(), 0) {
     busy_.assign(layout.ids.size(), 0);
     open_.assign(layout.ids.size(), true);
     std::int64_t poolDemand = 0;
@@ -48,18 +49,21 @@ class Lender {
         continue;
       }
       for (const ContainerTarget& container : target.containers) {
-        for (const int position : layout.toPositions(container.home)) own(position, static_cast<int>(i), parties[i].group->demand.value, target.entitlement.value, parties[i].group->lend);
+        for (const int position : layout.toPositions(container.home))
+          own(position, static_cast<int>(i), parties[i].group->demand.value, target.entitlement.value, parties[i].group->lend);
       }
     }
     for (const int position : layout.toPositions(pool)) own(position, kPool, poolDemand, poolEntitled, poolLends ? Lend::WhenIdle : Lend::Never);
   }
 
   // The borrower's preference over all CPUs; closed are its own home and what is not lent.
-  [[nodiscard]] std::vector<std::int64_t> orderFor(std::size_t party, bool inPool, const std::vector<int>& depth, const std::vector<char>& hasNow) const {
+  [[nodiscard]] std::vector<std::int64_t> orderFor(std::size_t party, bool inPool, const std::vector<int>& depth,
+                                                   const std::vector<char>& hasNow) const {
     std::vector<std::int64_t> order(owner_.size(), kClosed);
     for (std::size_t position = 0; position < order.size(); ++position) {
       if (!open_[position] || owner_[position] == (inPool ? kPool : static_cast<int>(party))) continue;
-      order[position] = (hasNow[position] != 0 ? 0 : kNewUnit) + busy_[position] * kUseUnit + (kLevels - depth[position]) * kDistanceUnit + layout_.ids[position];
+      order[position] =
+          (hasNow[position] != 0 ? 0 : kNewUnit) + busy_[position] * kUseUnit + (kLevels - depth[position]) * kDistanceUnit + layout_.ids[position];
     }
     return order;
   }

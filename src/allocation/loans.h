@@ -1,10 +1,10 @@
 // Loans: CPUs of others that a group with a queue may use, in the kernel's idle class, while their owners sleep.
 //
-// A group whose demand exceeds its entitlement and whose queue exceeds its own lanes wakes min(ceil((d-e)/1000), its loan lanes) of them. Lanes are handed out one at
-// a time, to the borrower that has least per weight; each goes to the CPU that the borrower already has on loan, else the least used (loans given, then its owner's
-// demand per entitlement), else the nearest, else the lowest id. Owners with lend = never are left out. A group that no longer needs its loans keeps them until its
-// demand has been at or below its entitlement for `loanParkDelay`. Loans never move a home. O(lanes * n).
-// Pure. Thread-compatible.
+// A group whose demand exceeds its entitlement and whose queue exceeds its own lanes wakes min(ceil((d-e)/1000), its loan lanes) of them. Lanes are
+// handed out one at a time, to the borrower that has least per weight; each goes to the CPU that the borrower already has on loan, else the least
+// used (loans given, then its owner's demand per entitlement), else the nearest, else the lowest id. Owners with lend = never are left out. A group
+// that no longer needs its loans keeps them until its demand has been at or below its entitlement for `loanParkDelay`. Loans never move a home.
+// O(lanes * n). Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>

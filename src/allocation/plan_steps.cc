@@ -15,23 +15,23 @@ struct Item {
   const ContainerState* state{nullptr};
   const ContainerTarget* target{nullptr};
   int groupIndex{0};
-  CpuSet kept;                 // old & next
-  std::vector<int> entering;   // positions in next, not in old
-  std::vector<int> leaving;    // positions in old, not in next
-  CpuSet aside;                // where it stands after its step aside
-  int loansEnd{kNone};         // indices of its steps
+  CpuSet kept;                // old & next
+  std::vector<int> entering;  // positions in next, not in old
+  std::vector<int> leaving;   // positions in old, not in next
+  CpuSet aside;               // where it stands after its step aside
+  int loansEnd{kNone};        // indices of its steps
   int memoryWiden{kNone};
   int narrow{kNone};
   int stepAside{kNone};
-  int last{kNone};             // the write that brings it home
-  bool settled{false};         // nothing more to plan for its home
-  bool stuck{false};           // stays on what it has: others do without it
+  int last{kNone};      // the write that brings it home
+  bool settled{false};  // nothing more to plan for its home
+  bool stuck{false};    // stays on what it has: others do without it
 };
 
 class Planner {
  public:
-  Planner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets, const CpuSet& newPool,
-          const MemoryMap& memory, const Config& config)
+  Planner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
+          const CpuSet& newPool, const MemoryMap& memory, const Config& config)
       : layout_(layout), groups_(groups), targets_(targets), memory_(memory), config_(config), poolAlways_(snapshot.pool & newPool) {}
 
   std::vector<Step> run() {
@@ -93,7 +93,8 @@ class Planner {
     return !item.groupTarget->pending && item.state->cpuWeight > 0 && item.state->cpuWeight != leafWeight(item);
   }
   [[nodiscard]] bool memoryDiffers(const Item& item) const {
-    return config_.memoryNodes && !item.groupTarget->pending && !item.target->memoryNodes.empty() && item.state->memoryNodes != item.target->memoryNodes;
+    return config_.memoryNodes && !item.groupTarget->pending && !item.target->memoryNodes.empty() &&
+           item.state->memoryNodes != item.target->memoryNodes;
   }
   [[nodiscard]] bool anythingToDo() const {
     return std::any_of(items_.begin(), items_.end(),
@@ -140,7 +141,9 @@ class Planner {
     return cpus & layout_.usable;
   }
 
-  void addAncestors(StepKind kind, CpuSet cpus, std::vector<int> waits) { steps_.push_back({kind, {}, {}, std::move(cpus), {}, 0, std::move(waits)}); }
+  void addAncestors(StepKind kind, CpuSet cpus, std::vector<int> waits) {
+    steps_.push_back({kind, {}, {}, std::move(cpus), {}, 0, std::move(waits)});
+  }
 
   void widenAncestors() {
     before_ = active(true);
@@ -195,7 +198,8 @@ class Planner {
   // Does a loan, now or later, bar the item from standing there for a while?
   [[nodiscard]] bool barred(const Item& item, int id) const {
     return std::any_of(items_.begin(), items_.end(), [&](const Item& other) {
-      return (other.groupIndex == item.groupIndex || item.group->lend == Lend::Never) && (other.state->loans.contains(id) || other.target->loans.contains(id));
+      return (other.groupIndex == item.groupIndex || item.group->lend == Lend::Never) &&
+             (other.state->loans.contains(id) || other.target->loans.contains(id));
     });
   }
 
@@ -246,7 +250,9 @@ class Planner {
   bool breakCircle() {
     for (Item& item : items_) {
       if (item.settled || item.stepAside != kNone || item.narrow != kNone) continue;
-      if (aheadOntoFreePart(item) || ontoOwnGroup(item) || ontoFewer(item) || ontoSibling(item) || ontoFree(item) || ontoPool(item) || ontoSameTenant(item)) return true;
+      if (aheadOntoFreePart(item) || ontoOwnGroup(item) || ontoFewer(item) || ontoSibling(item) || ontoFree(item) || ontoPool(item) ||
+          ontoSameTenant(item))
+        return true;
     }
     return false;
   }
@@ -313,7 +319,8 @@ class Planner {
   bool ontoFree(Item& item) {
     for (int position = 0; position < layout_.size(); ++position) {
       const int id = layout_.ids[at(position)];
-      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id)) continue;
+      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id))
+        continue;
       asideTaken_.add(id);
       return stepTo(item, StepKind::WidenHome, CpuSet{id}, {});
     }
@@ -401,7 +408,7 @@ class Planner {
   const std::vector<GroupTarget>& targets_;
   const MemoryMap& memory_;
   const Config& config_;
-  CpuSet poolAlways_;                        // the pool's before and after
+  CpuSet poolAlways_;  // the pool's before and after
   std::vector<Item> items_;
   std::vector<std::vector<int>> leavers_;    // per position: items that leave it
   std::vector<std::vector<int>> loansLeft_;  // per position: items whose loan on it ends
@@ -410,14 +417,14 @@ class Planner {
   int ancestors_{kNone};                     // the WidenAncestors step
   CpuSet before_;                            // the set above all containers, before and after
   CpuSet after_;
-  std::vector<int> incomplete_;              // groups that do without something
+  std::vector<int> incomplete_;  // groups that do without something
   CpuSet asideTaken_;
   std::vector<Step> steps_;
 };
 }  // namespace
 
-std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
-                            const CpuSet& newPool, const MemoryMap& memory, const Config& config) {
+std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
+                            const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config) {
   return Planner(layout, snapshot, groups, targets, newPool, memory, config).run();
 }
 

@@ -1,12 +1,12 @@
 // The order of writes that leads from what is held to what shall be held, such that the hard rules hold after every one of them, whatever fails.
 //
-// 1. loans that end; memory nodes and ancestors widened to old|new. 2. losers narrowed to old&new. 3. gainers widened to new, each waiting only for the writes by
-// which the CPUs it takes are left. 4. loans that begin; memory nodes narrowed, weights, ancestors narrowed. A container whose old and new sets are disjoint moves in one
-// write; where such moves wait for each other in a circle, one of them first steps aside: onto part of its new set that is free, a CPU of its own group, a
-// free CPU, a pool CPU, or (one step, same tenant) onto the CPU it takes. CPUs held by a Pending group are taken only after its containers have ended: until then
-// their takers do without. CPUs that are the pool's before and after may be entered while a leaver is still there: all of them share it by right.
-// Two writes of one field of one container wait for each other in order. O(sum of set sizes + steps * waits).
-// Pure. Thread-compatible.
+// 1. loans that end; memory nodes and ancestors widened to old|new. 2. losers narrowed to old&new. 3. gainers widened to new, each waiting only for
+// the writes by which the CPUs it takes are left. 4. loans that begin; memory nodes narrowed, weights, ancestors narrowed. A container whose old and
+// new sets are disjoint moves in one write; where such moves wait for each other in a circle, one of them first steps aside: onto part of its new set
+// that is free, a CPU of its own group, a free CPU, a pool CPU, or (one step, same tenant) onto the CPU it takes. CPUs held by a Pending group are
+// taken only after its containers have ended: until then their takers do without. CPUs that are the pool's before and after may be entered while a
+// leaver is still there: all of them share it by right. Two writes of one field of one container wait for each other in order. O(sum of set sizes +
+// steps * waits). Pure. Thread-compatible.
 #pragma once
 
 #include <vector>
@@ -19,6 +19,7 @@ namespace coterie::allocation {
 
 // Targets: one per group of the snapshot, ascending id, containers as in the snapshot.
 [[nodiscard]] std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
-                                          const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config);
+                                          const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory,
+                                          const Config& config);
 
 }  // namespace coterie::allocation

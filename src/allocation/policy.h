@@ -1,7 +1,7 @@
 // What the policies share: the problem as they see it, and the end of every plan (memory nodes, steps).
 //
-// A policy is a function from Problem to Plan, one per file: policy_drc.cc, policy_none.cc, policy_cpu_manager.cc. decide() makes the Problem and chooses.
-// Pure. Thread-compatible.
+// A policy is a function from Problem to Plan, one per file: policy_drc.cc, policy_none.cc, policy_cpu_manager.cc. decide() makes the Problem and
+// chooses. Pure. Thread-compatible.
 #pragma once
 
 #include <vector>

@@ -1,9 +1,9 @@
 // cm-single and cm-multi: a node under kubelet's CPU manager policy `static`, with every container a guaranteed pod of floor(CPUs / containers) CPUs.
 //
-// Documented behaviour that is kept: whole CPUs, exclusive; whole sockets, nodes and cores before single threads, lowest ids first; a container keeps its CPUs
-// while its number stays the same; what is not given away is the shared pool, for everybody without exclusive CPUs; with less than one CPU each nobody has any
-// and all share everything. Weights, floors and demand play no part. O(n log n + groups * domains).
-// Source: Kubernetes documentation, "Control CPU Management Policies on the Node".
+// Documented behaviour that is kept: whole CPUs, exclusive; whole sockets, nodes and cores before single threads, lowest ids first; a container keeps
+// its CPUs while its number stays the same; what is not given away is the shared pool, for everybody without exclusive CPUs; with less than one CPU
+// each nobody has any and all share everything. Weights, floors and demand play no part. O(n log n + groups * domains). Source: Kubernetes
+// documentation, "Control CPU Management Policies on the Node".
 #include <algorithm>
 
 #include "allocation/assignment.h"
@@ -72,7 +72,11 @@ Plan planCpuManager(const Problem& problem) {
       plan.pool -= target.containers[c].home;
     }
     target.entitlement = MilliCpu(static_cast<std::int64_t>(cpus.size()) * 1000);
-    plan.reasons.push_back({target.id, ReasonCode::EntitledByWeight, target.entitlement.value, 1000 / std::max<std::int64_t>(1, static_cast<std::int64_t>(plan.groups.size())), {}});
+    plan.reasons.push_back({target.id,
+                            ReasonCode::EntitledByWeight,
+                            target.entitlement.value,
+                            1000 / std::max<std::int64_t>(1, static_cast<std::int64_t>(plan.groups.size())),
+                            {}});
   }
   finish(problem, plan);
   return plan;

@@ -1,5 +1,5 @@
-// drc: Coterie's own policy. Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> loans -> steps.
-// See sizing.h, selection.h, improve.h, assignment.h, loans.h, plan_steps.h.
+// drc: Coterie's own policy. Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> loans ->
+// steps. See sizing.h, selection.h, improve.h, assignment.h, loans.h, plan_steps.h.
 #include <algorithm>
 
 #include "allocation/assignment.h"
@@ -123,7 +123,8 @@ class Drc {
         continue;
       }
       say(g, ReasonCode::EntitledByWeight, entitled_[g], entitled_[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
-      if (group.floor.value > 0 && entitled_[g] <= cpusForFloor(group.floor) * kCpu && entitled_[g] >= group.floor.value) say(g, ReasonCode::RaisedToFloor, group.floor.value);
+      if (group.floor.value > 0 && entitled_[g] <= cpusForFloor(group.floor) * kCpu && entitled_[g] >= group.floor.value)
+        say(g, ReasonCode::RaisedToFloor, group.floor.value);
       if (entitled_[g] >= group.ceiling.value) say(g, ReasonCode::CappedAtCeiling, group.ceiling.value);
       if (inPool_[g]) say(g, ReasonCode::PoolMember, entitled_[g]);
     }
@@ -150,7 +151,8 @@ class Drc {
       if (holders_[at(position)] != kFree) board_->give(position, holders_[at(position)]);
     }
     for (int kind = 0; kind < layout_.kindCount; ++kind) {
-      for (std::size_t c = 0; c < claimants_.size(); ++c) board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
+      for (std::size_t c = 0; c < claimants_.size(); ++c)
+        board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
     }
     // Growers before newcomers, the largest first.
     struct Turn {
@@ -249,7 +251,8 @@ class Drc {
       for (const int position : cpus) last = layout_.kinds[at(position)] == kind ? std::max(last, layout_.ids[at(position)]) : last;
       say(g, claimant.held[at(kind)] >= claimant.cpus[at(kind)] ? ReasonCode::LeftoverKept : ReasonCode::LeftoverGranted, last);
     }
-    if (claimant.refusedRemainder > 0 && claimant.granted == std::array<int, kMaxKinds>{}) say(g, ReasonCode::LeftoverRefused, claimant.refusedRemainder, claimant.winnersRemainder);
+    if (claimant.refusedRemainder > 0 && claimant.granted == std::array<int, kMaxKinds>{})
+      say(g, ReasonCode::LeftoverRefused, claimant.refusedRemainder, claimant.winnersRemainder);
     if (kept > 0) say(g, ReasonCode::KeptInPlace, kept);
     const DomainLevel level = commonLevel(layout_, cpus);
     const Layout::Branch& home = layout_.branches[at(layout_.paths[at(cpus.front())][at(static_cast<int>(level))])];
@@ -285,7 +288,7 @@ class Drc {
   std::vector<Claimant> claimants_;
   std::vector<int> claimantOf_;  // per group; kFree for pending ones
   int poolClaimant_{kFree};
-  std::vector<int> holders_;     // per position: the claimant that holds it now
+  std::vector<int> holders_;  // per position: the claimant that holds it now
   std::optional<Board> board_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
 };

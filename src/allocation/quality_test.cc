@@ -1,4 +1,5 @@
-// Exact enumeration as the oracle on small machines: who becomes Pending (L1) is always the best choice, and the placement's cost J is near the least there is.
+// Exact enumeration as the oracle on small machines: who becomes Pending (L1) is always the best choice, and the placement's cost J is near the least
+// there is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,7 +105,8 @@ std::int64_t costOf(const Machine& machine, const std::vector<Piece>& pieces, co
   return cost;
 }
 
-std::int64_t leastCost(const Machine& machine, const std::vector<Piece>& pieces, std::vector<CpuSet>& homes, std::size_t piece, int after, const CpuSet& free) {
+std::int64_t leastCost(const Machine& machine, const std::vector<Piece>& pieces, std::vector<CpuSet>& homes, std::size_t piece, int after,
+                       const CpuSet& free) {
   if (piece == pieces.size()) return costOf(machine, pieces, homes);
   if (homes[piece].count() == pieces[piece].size) return leastCost(machine, pieces, homes, piece + 1, -1, free);
   std::int64_t least = INT64_MAX;
@@ -120,8 +122,9 @@ std::int64_t leastCost(const Machine& machine, const std::vector<Piece>& pieces,
 
 TEST(Quality, PlacementIsNearTheLeastCost) {
   const std::vector<Machine> machines{
-      testing::regularMachine("1x4-smt", {1, 1, 1, 4, 2}),   testing::regularMachine("2x2-caches", {1, 2, 2, 2, 1}), testing::regularMachine("2-nodes", {1, 2, 0, 4, 1}),
-      testing::regularMachine("4-sockets", {4, 1, 0, 2, 1}), testing::regularMachine("2x2-smt", {2, 1, 0, 2, 2}),
+      testing::regularMachine("1x4-smt", {1, 1, 1, 4, 2}), testing::regularMachine("2x2-caches", {1, 2, 2, 2, 1}),
+      testing::regularMachine("2-nodes", {1, 2, 0, 4, 1}), testing::regularMachine("4-sockets", {4, 1, 0, 2, 1}),
+      testing::regularMachine("2x2-smt", {2, 1, 0, 2, 2}),
   };
   Rng rng(7);
   std::vector<double> gaps;
@@ -153,7 +156,8 @@ TEST(Quality, PlacementIsNearTheLeastCost) {
   std::sort(gaps.begin(), gaps.end());
   const double mean = std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size());
   RecordProperty("optimality_gap_mean", std::to_string(mean));
-  std::cout << "optimality gap of J: mean " << mean << ", worst " << gaps.back() << ", exact in " << std::count(gaps.begin(), gaps.end(), 0.0) << " of " << gaps.size() << "\n";
+  std::cout << "optimality gap of J: mean " << mean << ", worst " << gaps.back() << ", exact in " << std::count(gaps.begin(), gaps.end(), 0.0)
+            << " of " << gaps.size() << "\n";
   EXPECT_LE(mean, 0.15);
 }
 

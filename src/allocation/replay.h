@@ -10,8 +10,8 @@ namespace coterie::allocation {
 // Ancestor steps change nothing that a snapshot shows; a step for a container that is gone is ignored.
 void applyStep(Snapshot& snapshot, const Step& step);
 
-// The pool after some steps of a plan, `before` being the snapshot that was decided on and `now` what is read back: CPUs of the old or new pool on which a
-// container of one of the plan's pool members stands. Equals plan.pool once every step is applied and the pool has members.
+// The pool after some steps of a plan, `before` being the snapshot that was decided on and `now` what is read back: CPUs of the old or new pool on
+// which a container of one of the plan's pool members stands. Equals plan.pool once every step is applied and the pool has members.
 [[nodiscard]] CpuSet poolReadBack(const Snapshot& before, const Plan& plan, const Snapshot& now);
 
 // All steps, and what an agent remembers with them: pool, bucket, last optional moves.

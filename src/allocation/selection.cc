@@ -10,7 +10,11 @@ constexpr std::array<DomainLevel, 4> kInsideOut{DomainLevel::Cache, DomainLevel:
 }  // namespace
 
 Board::Board(const Layout& layout, std::vector<TenantId> tenants)
-    : layout_(&layout), tenants_(std::move(tenants)), owners_(layout.ids.size(), kFree), owned_(tenants_.size()), free_(layout.branches.size() * kMaxKinds, 0) {
+    : layout_(&layout),
+      tenants_(std::move(tenants)),
+      owners_(layout.ids.size(), kFree),
+      owned_(tenants_.size()),
+      free_(layout.branches.size() * kMaxKinds, 0) {
   for (int position = 0; position < layout.size(); ++position) count(position, 1);
 }
 

@@ -1,10 +1,10 @@
 // Group resource selection: which CPUs each claimant gets, given how many of each kind.
 //
-// Keep what is held: a claimant that has too many sheds from the domain in which it holds least (so it ends compact); one that has too few grows out of the domains
-// it already touches, nearest first. A newcomer goes into the tightest domain that holds it whole; where none does, into as few as possible, in pieces that hold
-// whole containers. Within a cache: first the free siblings of its own cores, then free cores, then halves beside its own tenant, last halves beside others.
-// Ties: lowest id. O(n log n + claimants * domains).
-// Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection).
+// Keep what is held: a claimant that has too many sheds from the domain in which it holds least (so it ends compact); one that has too few grows out
+// of the domains it already touches, nearest first. A newcomer goes into the tightest domain that holds it whole; where none does, into as few as
+// possible, in pieces that hold whole containers. Within a cache: first the free siblings of its own cores, then free cores, then halves beside its
+// own tenant, last halves beside others. Ties: lowest id. O(n log n + claimants * domains). Pure. Thread-compatible. Source: Liu & Guitart, IEEE
+// CLOUD 2025 (group resource selection).
 #pragma once
 
 #include <array>
@@ -39,7 +39,9 @@ class Board {
   void growWithin(int branch, int claimant, int kind, int count, int chunk);
 
  private:
-  [[nodiscard]] std::size_t index(int branch, int kind) const { return static_cast<std::size_t>(branch) * kMaxKinds + static_cast<std::size_t>(kind); }
+  [[nodiscard]] std::size_t index(int branch, int kind) const {
+    return static_cast<std::size_t>(branch) * kMaxKinds + static_cast<std::size_t>(kind);
+  }
   void count(int position, int by);
   void descend(int branch, int claimant, int kind, int count, int chunk);
   void spread(int branch, int claimant, int kind, int count, int chunk);

@@ -95,7 +95,8 @@ TEST(Assignment, Table) {
   EXPECT_EQ(assign(machine, set("0-2,4-5"), {{}, {}}), (Sets{set("0-2"), set("4-5")}));
   EXPECT_EQ(assign(machine, set("0-4"), {set("3-4"), set("0-2")}), (Sets{set("3-4"), set("0-2")})) << "the larger share is kept";
   EXPECT_EQ(assign(machine, set("0-3"), {set("0-3"), {}}), (Sets{set("0-1"), set("2-3")}));
-  EXPECT_EQ(assign(machine, set("0-1"), {{}, {}, {}, {}}), (Sets{set("0"), set("0"), set("1"), set("1")})) << "fewer CPUs than containers: shared evenly";
+  EXPECT_EQ(assign(machine, set("0-1"), {{}, {}, {}, {}}), (Sets{set("0"), set("0"), set("1"), set("1")}))
+      << "fewer CPUs than containers: shared evenly";
   EXPECT_EQ(assign(machine, set("0-1"), {set("1"), set("1"), set("1"), {}}), (Sets{set("1"), set("1"), set("0"), set("0")}));
 }
 TEST(MemoryNodes, OfTheWholeSetAndNeverTooSmall) {

@@ -90,9 +90,7 @@ void FloorCount::remove(const GroupState& group) {
   }
 }
 
-std::int64_t FloorCount::cpus() const {
-  return wholeCpus + (poolGroups > 0 ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0);
-}
+std::int64_t FloorCount::cpus() const { return wholeCpus + (poolGroups > 0 ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); }
 
 std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus) {
   std::vector<bool> pending(groups.size(), false);

@@ -42,7 +42,8 @@ TEST(WaterFill, Table) {
 Amounts naive(const std::vector<Share>& shares, std::int64_t capacity) {
   const auto totalAt = [&](double level) {
     double total = 0;
-    for (const Share& share : shares) total += std::clamp(level * static_cast<double>(share.weight), static_cast<double>(share.low), static_cast<double>(share.high));
+    for (const Share& share : shares)
+      total += std::clamp(level * static_cast<double>(share.weight), static_cast<double>(share.low), static_cast<double>(share.high));
     return total;
   };
   double low = 0;
@@ -52,7 +53,9 @@ Amounts naive(const std::vector<Share>& shares, std::int64_t capacity) {
     (totalAt(middle) < static_cast<double>(capacity) ? low : high) = middle;
   }
   Amounts result;
-  for (const Share& share : shares) result.push_back(std::llround(std::clamp(low * static_cast<double>(share.weight), static_cast<double>(share.low), static_cast<double>(share.high))));
+  for (const Share& share : shares)
+    result.push_back(
+        std::llround(std::clamp(low * static_cast<double>(share.weight), static_cast<double>(share.low), static_cast<double>(share.high))));
   return result;
 }
 
@@ -108,14 +111,19 @@ Amounts entitledOf(const std::vector<Case>& cases, std::int64_t capacity) {
 constexpr std::int64_t kNoCeiling = 1'000'000;
 
 TEST(Entitlements, TenantsFirstThenTheirGroups) {
-  EXPECT_EQ(entitledOf({{"", 0, 100, 100, 0, kNoCeiling}, {"", 0, 100, 300, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}}, 8000), (Amounts{1000, 3000, 4000}));
+  EXPECT_EQ(entitledOf({{"", 0, 100, 100, 0, kNoCeiling}, {"", 0, 100, 300, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}}, 8000),
+            (Amounts{1000, 3000, 4000}));
 }
 TEST(Entitlements, ATenantWithMoreGroupsGetsNoMore) {
-  EXPECT_EQ(entitledOf({{"", 0, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}}, 6000),
-            (Amounts{3000, 1000, 1000, 1000}));
+  EXPECT_EQ(
+      entitledOf(
+          {{"", 0, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}},
+          6000),
+      (Amounts{3000, 1000, 1000, 1000}));
 }
 TEST(Entitlements, ACeilingLeavesItsShareToTheSameTenantFirst) {
-  EXPECT_EQ(entitledOf({{"", 0, 100, 100, 0, 500}, {"", 0, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}}, 6000), (Amounts{500, 2500, 3000}));
+  EXPECT_EQ(entitledOf({{"", 0, 100, 100, 0, 500}, {"", 0, 100, 100, 0, kNoCeiling}, {"", 1, 100, 100, 0, kNoCeiling}}, 6000),
+            (Amounts{500, 2500, 3000}));
 }
 TEST(Entitlements, AFloorOfAFractionAboveACpuCountsInWholeCpus) {
   EXPECT_EQ(entitledOf({{"", 0, 1, 100, 1500, kNoCeiling}, {"", 1, 1000, 100, 0, kNoCeiling}}, 4000), (Amounts{2000, 2000}));
@@ -136,7 +144,8 @@ TEST(Entitlements, NoTransferMakesThemFairer) {
     for (int i = 0; i < count; ++i) {
       const int tenant = *rc::gen::inRange(0, 3);
       const std::int64_t floor = *rc::gen::element(0, 300, 1000, 2000);
-      cases.push_back({"", tenant, weights[static_cast<std::size_t>(tenant)], *rc::gen::inRange(1, 500), floor, std::max<std::int64_t>(floor, *rc::gen::element(400, 1500, 3000, 1000000))});
+      cases.push_back({"", tenant, weights[static_cast<std::size_t>(tenant)], *rc::gen::inRange(1, 500), floor,
+                       std::max<std::int64_t>(floor, *rc::gen::element(400, 1500, 3000, 1000000))});
       floors += std::max<std::int64_t>(1, floor);
     }
     const std::int64_t capacity = floors + *rc::gen::inRange(0, 12000);
@@ -196,7 +205,7 @@ TEST(FloorCount, AsInAdmission) {
     return count.cpus();
   };
   EXPECT_EQ(count.cpus(), 0);
-  EXPECT_EQ(with(0), 1);     // a pool has a CPU
+  EXPECT_EQ(with(0), 1);  // a pool has a CPU
   EXPECT_EQ(with(600), 1);
   EXPECT_EQ(with(600), 2);   // summed, then rounded up
   EXPECT_EQ(with(1001), 4);  // rounded up
@@ -225,7 +234,8 @@ TEST(Whole, Table) {
   EXPECT_EQ(counts({claimant(0, 0, 1600, 1), claimant(1, 1, 1400, 2)}, 3), (std::vector<int>{1, 2})) << "200 more is not enough";
   EXPECT_EQ(counts({claimant(0, 0, 1625, 1), claimant(1, 1, 1375, 2)}, 3), (std::vector<int>{1, 2})) << "250 more is not more than 250";
   EXPECT_EQ(counts({claimant(0, 0, 1626, 1), claimant(1, 1, 1374, 2)}, 3), (std::vector<int>{2, 1})) << "252 more is";
-  EXPECT_EQ(counts({claimant(0, 0, 1400), claimant(1, 0, 1400), claimant(2, 1, 1200)}, 4), (std::vector<int>{2, 1, 1})) << "tenants first: 800 beats 200";
+  EXPECT_EQ(counts({claimant(0, 0, 1400), claimant(1, 0, 1400), claimant(2, 1, 1200)}, 4), (std::vector<int>{2, 1, 1}))
+      << "tenants first: 800 beats 200";
   EXPECT_EQ(counts({claimant(0, 0, 3000), claimant(-1, -1, 1)}, 3), (std::vector<int>{2, 1})) << "a pool has a CPU, from whoever has most to spare";
   EXPECT_EQ(counts({claimant(0, 0, 2000, 0, 2), claimant(1, 0, 1999), claimant(-1, -1, 1)}, 4), (std::vector<int>{2, 1, 1})) << "not from a floor";
   EXPECT_EQ(counts({claimant(-1, -1, 1800)}, 4), (std::vector<int>{4})) << "only small shares: the pool is everything";

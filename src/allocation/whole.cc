@@ -153,7 +153,8 @@ class Counter {
     return best;
   }
 
-  // Two claimants of one CPU each that would exchange all they hold, one kind for another, stay where they are: on a full machine two tenants have no room for it.
+  // Two claimants of one CPU each that would exchange all they hold, one kind for another, stay where they are: on a full machine two tenants have no
+  // room for it.
   void keepKinds(Claimant& one, Claimant& other) const {
     if (&one == &other || !uprooted(one) || !uprooted(other)) return;
     if (holdsKindOf(one, other) && holdsKindOf(other, one)) std::swap(one.cpus, other.cpus);
@@ -188,9 +189,10 @@ int Claimant::total() const {
   return sum;
 }
 
-std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, const std::vector<std::int64_t>& entitled, int cpus) {
+std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
+                             const std::vector<std::int64_t>& entitled, int cpus) {
   std::vector<bool> pool(groups.size(), false);
-  std::int64_t needs = 0;      // of the exclusive groups
+  std::int64_t needs = 0;  // of the exclusive groups
   std::int64_t poolFloor = 0;
   bool anyPool = false;
   const auto join = [&](std::size_t i) {

@@ -96,7 +96,8 @@ std::string BenchReport::table() const {
     const std::size_t column = indexIn(columns, figure.unit.empty() ? figure.name : figure.name + " [" + figure.unit + "]");
     cells.resize(rows.size());
     if (cells[row].size() <= column) cells[row].resize(column + 1);
-    cells[row][column] = figure.low && figure.high ? fmt::format("{:.4g} ({:.4g}..{:.4g})", figure.value, *figure.low, *figure.high) : fmt::format("{:.4g}", figure.value);
+    cells[row][column] = figure.low && figure.high ? fmt::format("{:.4g} ({:.4g}..{:.4g})", figure.value, *figure.low, *figure.high)
+                                                   : fmt::format("{:.4g}", figure.value);
   }
   std::size_t first = 4;
   for (const std::string& row : rows) first = std::max(first, row.size());
@@ -119,9 +120,11 @@ std::string BenchReport::table() const {
 
 std::string BenchReport::json() const {
   const char* commit = std::getenv("COTERIE_COMMIT");
-  std::string text = fmt::format("{{\"bench\": {}, \"commit\": {}, \"seed\": {}, \"repetitions\": {},\n \"machine\": {{\"cpus\": {}, \"model\": {}, \"kernel\": {}, \"governor\": {}}},\n \"figures\": [",
-                                 jsonText(bench_), jsonText(commit != nullptr ? commit : "unknown"), seed_, repetitions_, machine_.cpus, jsonText(machine_.model),
-                                 jsonText(machine_.kernel), jsonText(machine_.governor));
+  std::string text = fmt::format(
+      "{{\"bench\": {}, \"commit\": {}, \"seed\": {}, \"repetitions\": {},\n \"machine\": {{\"cpus\": {}, \"model\": {}, \"kernel\": {}, "
+      "\"governor\": {}}},\n \"figures\": [",
+      jsonText(bench_), jsonText(commit != nullptr ? commit : "unknown"), seed_, repetitions_, machine_.cpus, jsonText(machine_.model),
+      jsonText(machine_.kernel), jsonText(machine_.governor));
   for (std::size_t i = 0; i < figures_.size(); ++i) text += (i == 0 ? "\n  " : ",\n  ") + figureJson(figures_[i]);
   return text + "\n ]}\n";
 }

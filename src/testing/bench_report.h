@@ -1,8 +1,8 @@
 // What every benchmark prints and writes: figures with name, unit, value and the case they belong to, as a table and as build/bench/NAME.json.
 //
-// The JSON: {"bench", "commit" ($COTERIE_COMMIT), "seed", "repetitions", "machine": {"cpus", "model", "kernel", "governor"}, "figures": [{"name", "unit", "value",
-// "low", "high", "case": {...}}]}; low and high (95 % interval) only where given. Case values that are numbers are written as numbers.
-// Not thread-safe.
+// The JSON: {"bench", "commit" ($COTERIE_COMMIT), "seed", "repetitions", "machine": {"cpus", "model", "kernel", "governor"}, "figures": [{"name",
+// "unit", "value", "low", "high", "case": {...}}]}; low and high (95 % interval) only where given. Case values that are numbers are written as
+// numbers. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Figure {
 };
 
 struct BenchMachine {
-  int cpus{0};           // that this process may use
+  int cpus{0};  // that this process may use
   std::string model;
   std::string kernel;
   std::string governor;  // "none" where the machine does not say

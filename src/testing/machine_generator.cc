@@ -163,8 +163,9 @@ Machine bigMachine(int cpus) {
 }
 
 const std::vector<std::string_view>& machineNames() {
-  static const std::vector<std::string_view> names{"flat-2",       "smt-8",    "2x2-nodes", "8-nodes-caches", "performance-efficiency", "memory-only",
-                                                   "sparse-nodes", "high-ids", "1-cpu",     "34-nodes",       "offline",                "4-sockets-2-nodes"};
+  static const std::vector<std::string_view> names{
+      "flat-2",   "smt-8", "2x2-nodes", "8-nodes-caches", "performance-efficiency", "memory-only", "sparse-nodes",
+      "high-ids", "1-cpu", "34-nodes",  "offline",        "4-sockets-2-nodes"};
   return names;
 }
 

@@ -1,7 +1,7 @@
 // Synthetic machines: regular ones from a few counts, and the odd ones that have broken other schedulers.
 //
-// Shapes: domains at every level present or absent, SMT, kinds of core, memory-only and CPU-less nodes, sparse node ids, CPU ids above 1024, offline CPUs (CPU 0
-// among them), one CPU. Sibling threads are numbered as Linux numbers them on x86: thread t of core c is t * cores + c. O(CPUs * nodes).
+// Shapes: domains at every level present or absent, SMT, kinds of core, memory-only and CPU-less nodes, sparse node ids, CPU ids above 1024, offline
+// CPUs (CPU 0 among them), one CPU. Sibling threads are numbered as Linux numbers them on x86: thread t of core c is t * cores + c. O(CPUs * nodes).
 // Thread-compatible.
 #pragma once
 

@@ -25,7 +25,8 @@ TEST(MachineGenerator, EveryMachineIsConsistent) {
       EXPECT_TRUE(domain.cpus.isSubsetOf(machine.domains[static_cast<std::size_t>(domain.parent)].cpus));
     }
     for (const Cpu& cpu : machine.cpus) {
-      for (const int index : {cpu.core, cpu.cache, cpu.node, cpu.socket}) EXPECT_TRUE(machine.domains[static_cast<std::size_t>(index)].cpus.contains(cpu.id));
+      for (const int index : {cpu.core, cpu.cache, cpu.node, cpu.socket})
+        EXPECT_TRUE(machine.domains[static_cast<std::size_t>(index)].cpus.contains(cpu.id));
     }
     CpuSet local;
     for (const MemoryNode& node : machine.memoryNodes) {
