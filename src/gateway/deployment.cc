@@ -39,6 +39,8 @@ void Deployment::laneGone(const LaneRef& ref) {
   lane->present = false;
   lane->open = false;
   station.removeSlot(lane->slot);
+  const bool last = std::none_of(lanes.begin(), lanes.end(), [&](const Lane& each) { return each.present && each.info.ref.instance == ref.instance; });
+  if (last) service->allowances.erase(ref.instance);  // instance ids are never used again
   events_.lanesChanged(*this);
 }
 
