@@ -30,7 +30,8 @@ struct LocalBackend::Lane {
   int cell{0};                  // response cell of the run
   Instant started{};
   Nanos maxRun{};
-  bool askedToStop{false};
+  bool stopWanted{false};       // terminate() was called
+  bool askedToStop{false};      // its time was up
   Instant stopAsked{};
 
   std::array<bool, kCellsPerLane> held{};  // cells whose answers are being read
@@ -225,6 +226,7 @@ void LocalBackend::run(const LaneRef& ref, RunRequest request, Completion comple
   lane->wanted = std::move(request.outputs);
   lane->started = loop_.clock().now();
   lane->maxRun = request.maxRun;
+  lane->stopWanted = false;
   lane->askedToStop = false;
   ++running_;
   armSweep();
@@ -419,6 +421,7 @@ void LocalBackend::settleDrain(Instance& instance) {
 void LocalBackend::terminate(const LaneRef& ref) {
   Lane* lane = find(ref);
   if (lane == nullptr || !lane->busy) return;
+  lane->stopWanted = true;
   sendTerminate(*lane);
 }
 
@@ -439,6 +442,8 @@ void LocalBackend::sweep() {
   std::vector<std::shared_ptr<Instance>> overdue;
   for (auto& [id, instance] : instances_) {
     for (Lane& lane : instance->lanes) {
+      // The signal may have overtaken the request, which then did not run yet: say it again.
+      if (lane.busy && lane.stopWanted) sendTerminate(lane);
       if (!lane.busy || lane.maxRun.count() <= 0 || now - lane.started < lane.maxRun) continue;
       if (!std::exchange(lane.askedToStop, true)) {
         lane.stopAsked = now;

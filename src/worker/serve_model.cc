@@ -1,5 +1,6 @@
 #include "worker/serve_model.h"
 
+#include <dirent.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -128,6 +129,23 @@ std::int64_t residentBytes() {
   return pages * ::sysconf(_SC_PAGESIZE);
 }
 
+// Every thread that is no lane: this one, and those that ONNX Runtime keeps.
+std::vector<std::int32_t> otherThreads(const channel::ReadyMessage& lanes) {
+  std::vector<std::int32_t> threads;
+  DIR* folder = ::opendir("/proc/self/task");
+  if (folder == nullptr) return {static_cast<std::int32_t>(::syscall(SYS_gettid))};
+  const auto isLane = [&](std::int32_t thread) {
+    return std::count(lanes.ownLaneThreads.begin(), lanes.ownLaneThreads.end(), thread) > 0 ||
+           std::count(lanes.loanLaneThreads.begin(), lanes.loanLaneThreads.end(), thread) > 0;
+  };
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::int32_t thread = std::atoi(entry->d_name);
+    if (thread > 0 && !isLane(thread)) threads.push_back(thread);
+  }
+  ::closedir(folder);
+  return threads;
+}
+
 void sayReady(const Worker& worker) {
   channel::ReadyMessage ready;
   ready.signature = worker.session->signature();
@@ -136,7 +154,7 @@ void sayReady(const Worker& worker) {
     auto& threads = static_cast<std::int32_t>(i) < worker.setup.ownLanes ? ready.ownLaneThreads : ready.loanLaneThreads;
     threads.push_back(worker.lanes[i]->thread());
   }
-  ready.serviceThreads.push_back(static_cast<std::int32_t>(::syscall(SYS_gettid)));
+  ready.serviceThreads = otherThreads(ready);
   ready.steadyBytes = residentBytes();
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 
 #include "rig.h"
 
@@ -100,6 +101,9 @@ TEST(Lanes, OwnLanesAndLoanLanesHaveTheirKernelClassAndRunAtOnce) {
   spec.loanLanes = 2;
   ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[1].message;
   ASSERT_EQ(rig.lanes.size(), 5U);
+  const auto threads = std::distance(std::filesystem::directory_iterator("/proc/" + std::to_string(rig.ready[1].pid) + "/task"),
+                                     std::filesystem::directory_iterator());
+  EXPECT_EQ(static_cast<std::size_t>(threads), 5 + rig.ready[1].serviceThreads.size()) << "every thread is a lane or is named";
   EXPECT_EQ(rig.lanes[Rig::lane(1, 2)], LaneClass::Own);
   EXPECT_EQ(rig.lanes[Rig::lane(1, 3)], LaneClass::Loan);
   for (const int thread : rig.ready[1].ownLaneThreads) EXPECT_EQ(::sched_getscheduler(thread), SCHED_OTHER);
@@ -158,18 +162,16 @@ TEST(Answers, LargeOnesGiveTheirMemoryBack) {
   EXPECT_LT(rig.runtime->residentMemory(InstanceId(1)).value, first + (4 << 20));
 }
 
-TEST(Stopping, ARunIsTerminatedOnRequest) {
+TEST(Stopping, ARunIsTerminatedOnRequestEvenIfTheSignalOvertakesIt) {
   const Folder folder;
-  Rig rig;
+  Rig rig(workerOptions(), {.sweep = Millis(1)});
   ASSERT_TRUE(rig.startAndWait(rig.spec(1, folder.model("slow_50ms"))));
   const std::vector<std::byte> row(64 * 4);
   const auto reply = rig.send(Rig::lane(1), {1, 64}, row);
   rig.backend->terminate(Rig::lane(1));
   ASSERT_TRUE(rig.waitFor([&] { return reply->done; }));
-  // The signal may overtake the request itself; then nothing runs yet that it could stop.
-  if (reply->error.has_value()) {
-    EXPECT_EQ(reply->error->code, Code::Cancelled);
-  }
+  ASSERT_TRUE(reply->error.has_value());
+  EXPECT_EQ(reply->error->code, Code::Cancelled);
   EXPECT_FALSE(rig.sendAndWait(Rig::lane(1), {1, 64}, row)->error.has_value()) << "the next run is not affected";
 }
 
