@@ -9,8 +9,6 @@
 namespace coterie::controller {
 namespace {
 
-constexpr Bytes kGi{1LL << 30};
-
 class Controller : public ::testing::Test, public ControllerFixture {
  protected:
   void SetUp() override {
