@@ -10,10 +10,16 @@ namespace {
 constexpr Nanos kTick = Millis(100);
 
 Refused unknownModel(std::string_view model) {
-  return {{Code::NotFound, "UnknownModel", "there is no model \"" + std::string(model) + "\" for this key; POST /v2/repository/index lists those there are"}, {}, {}, 0};
+  return {{Code::NotFound, "UnknownModel",
+           "there is no model \"" + std::string(model) + "\" for this key; POST /v2/repository/index lists those there are"},
+          {},
+          {},
+          0};
 }
 
-Refused wrongMethod(bool post) { return {{Code::InvalidArgument, "MethodNotAllowed", post ? "use POST for this path" : "use GET for this path"}, {}, {}, 405}; }
+Refused wrongMethod(bool post) {
+  return {{Code::InvalidArgument, "MethodNotAllowed", post ? "use POST for this path" : "use GET for this path"}, {}, {}, 405};
+}
 
 bool methodFits(http::Method method, oip::Endpoint endpoint) {
   switch (endpoint) {
@@ -29,7 +35,12 @@ bool methodFits(http::Method method, oip::Endpoint endpoint) {
 }  // namespace
 
 Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate)
-    : loop_(loop), options_(options), authenticate_(std::move(authenticate)), rng_(options.seed), self_(std::make_shared<Core*>(this)), heavy_(loop) {}
+    : loop_(loop),
+      options_(options),
+      authenticate_(std::move(authenticate)),
+      rng_(options.seed),
+      self_(std::make_shared<Core*>(this)),
+      heavy_(loop) {}
 
 Gateway::Core::~Core() {
   *self_ = nullptr;
@@ -95,7 +106,9 @@ void Gateway::Core::route(Call& call) {
   const auto unsupported = [&](std::string what) { return refuse(call, {{Code::Unimplemented, "Unsupported", std::move(what)}, {}, {}, 0}); };
   if (!methodFits(call.context->head().method, endpoint)) return refuse(call, wrongMethod(oip::wantsPost(endpoint)));
   switch (endpoint) {
-    case Unknown: return refuse(call, {{Code::NotFound, "UnknownPath", "there is nothing at this path; the protocol's begin with /v2/models/ and /v2/health/"}, {}, {}, 0});
+    case Unknown:
+      return refuse(
+          call, {{Code::NotFound, "UnknownPath", "there is nothing at this path; the protocol's begin with /v2/models/ and /v2/health/"}, {}, {}, 0});
     case RepositoryIndex: return answerIndex(call);
     case AllStatistics: return answerStatistics(call);
     case SharedMemoryStatus: return answer(call, "[]");  // true: none can be registered
@@ -109,7 +122,9 @@ void Gateway::Core::route(Call& call) {
   const auto service = find(*call.tenant, call.target.model);
   if (!service) return refuse(call, unknownModel(call.target.model));
   if (!call.target.version.empty() && call.target.version != oip::kModelVersion) {
-    return refuse(call, {{Code::NotFound, "UnknownVersion", "model \"" + call.target.model + "\" has only version " + std::string(oip::kModelVersion)}, {}, {}, 0});
+    return refuse(
+        call,
+        {{Code::NotFound, "UnknownVersion", "model \"" + call.target.model + "\" has only version " + std::string(oip::kModelVersion)}, {}, {}, 0});
   }
   if (endpoint == Infer) return startInfer(call, service);
   answerModel(call, *service);
@@ -167,7 +182,8 @@ void Gateway::Core::removeTenant(const TenantName& name) {
   if (known != tenantIds_.end()) tenants_[static_cast<std::size_t>(known->second.value)]->removed = true;
 }
 
-std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained) {
+std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend,
+                                                                 std::function<void()> drained) {
   auto& service = services_[name];
   if (!service) {
     service = std::make_shared<Service>();
@@ -278,7 +294,9 @@ void Gateway::Core::tick() {
   bool warm = false;
   for (const auto& [name, service] : services_) {
     const ServiceLoad& load = *service->load;
-    if (load.arrivalsMilliPerSecond.load(std::memory_order_relaxed) == 0 && load.queued.load(std::memory_order_relaxed) == 0 && load.inFlight.load(std::memory_order_relaxed) == 0) continue;
+    if (load.arrivalsMilliPerSecond.load(std::memory_order_relaxed) == 0 && load.queued.load(std::memory_order_relaxed) == 0 &&
+        load.inFlight.load(std::memory_order_relaxed) == 0)
+      continue;
     warm = true;
     if (service->current != nullptr) publishLoad(*service->current);
   }
@@ -294,8 +312,16 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   all.unauthenticated = unauthenticated_;
   for (const auto& [name, service] : services_) {
     const ServiceStatistics& statistics = service->statistics;
-    ServiceSnapshot row{name, tenants_[static_cast<std::size_t>(service->tenant.value)]->name, statistics.requests, statistics.queue, statistics.run, statistics.total,
-                        statistics.recentTotal.read(now()), statistics.withinObjective, statistics.bytesIn, statistics.bytesOut};
+    ServiceSnapshot row{name,
+                        tenants_[static_cast<std::size_t>(service->tenant.value)]->name,
+                        statistics.requests,
+                        statistics.queue,
+                        statistics.run,
+                        statistics.total,
+                        statistics.recentTotal.read(now()),
+                        statistics.withinObjective,
+                        statistics.bytesIn,
+                        statistics.bytesOut};
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {
@@ -320,12 +346,14 @@ GatewaySnapshot Gateway::Core::snapshot() const {
 
 // --- The public face ---
 
-Gateway::Gateway(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate) : core_(std::make_unique<Core>(loop, options, std::move(authenticate))) {}
+Gateway::Gateway(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate)
+    : core_(std::make_unique<Core>(loop, options, std::move(authenticate))) {}
 Gateway::~Gateway() = default;
 void Gateway::onRequest(const std::shared_ptr<http::RequestContext>& request) { core_->onRequest(request); }
 void Gateway::setTenant(const TenantName& tenant, const TenantSettings& settings) { core_->setTenant(tenant, settings); }
 void Gateway::removeTenant(const TenantName& tenant) { core_->removeTenant(tenant); }
-std::shared_ptr<const ServiceLoad> Gateway::publishService(const ServiceName& service, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained) {
+std::shared_ptr<const ServiceLoad> Gateway::publishService(const ServiceName& service, const ServiceSettings& settings, ModelBackend* backend,
+                                                           std::function<void()> drained) {
   return core_->publishService(service, settings, backend, std::move(drained));
 }
 void Gateway::withdrawService(const ServiceName& service, std::function<void()> drained) { core_->withdrawService(service, std::move(drained)); }

@@ -36,7 +36,8 @@ class Gateway::Core final : public DeploymentEvents {
   void onRequest(const std::shared_ptr<http::RequestContext>& context);
   void setTenant(const TenantName& name, const TenantSettings& settings);
   void removeTenant(const TenantName& name);
-  std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained);
+  std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend,
+                                                    std::function<void()> drained);
   void withdrawService(const ServiceName& name, std::function<void()> drained);
   void setLanes(const ServiceName& name, InstanceId instance, LaneAllowance allowance);
   void drain() { draining_ = true; }
@@ -94,7 +95,8 @@ class Gateway::Core final : public DeploymentEvents {
   void readTensors(Inference& inference);
   void bodyComplete(Inference& inference);
   void onFilled(Inference& inference, const Status& filled);
-  // Runs `work` beside the loop, then `then` with its result on the loop; `work` may use the inference's buffers, its answer and its backend's signature.
+  // Runs `work` beside the loop, then `then` with its result on the loop; `work` may use the inference's buffers, its answer and its backend's
+  // signature.
   template <typename T>
   void aside(Inference& inference, std::function<T()> work, void (*then)(Core&, Inference&, T));
   bool buffer(Inference& inference, std::uint64_t bytes);
@@ -141,8 +143,8 @@ class Gateway::Core final : public DeploymentEvents {
   std::int64_t bufferedBytes_{0};
   TimerHandle tick_;
   bool ticking_{false};
-  std::shared_ptr<Core*> self_;         // null inside once this is gone: for callbacks of backends
-  HeavyWork heavy_;                     // last, so that it ends first
+  std::shared_ptr<Core*> self_;  // null inside once this is gone: for callbacks of backends
+  HeavyWork heavy_;              // last, so that it ends first
 };
 
 // An answer as it will be sent.
@@ -161,14 +163,16 @@ void Gateway::Core::aside(Inference& inference, std::function<T()> work, void (*
   auto state = std::make_shared<State>(State{std::move(work), std::nullopt});
   inference.helping = true;
   State* const raw = state.get();  // the closure that owns it runs and dies on the loop
-  heavy_.run(inference.tenant->id, [raw] { raw->result.emplace(raw->work()); }, [self = self_, ticket = ticketOf(inference), state, then] {
-    if (*self == nullptr) return;
-    Inference* const helped = (*self)->at(ticket);
-    if (helped == nullptr) return;
-    helped->helping = false;
-    if (helped->answered) return (*self)->release(*helped);
-    then(**self, *helped, std::move(*state->result));
-  });
+  heavy_.run(
+      inference.tenant->id, [raw] { raw->result.emplace(raw->work()); },
+      [self = self_, ticket = ticketOf(inference), state, then] {
+        if (*self == nullptr) return;
+        Inference* const helped = (*self)->at(ticket);
+        if (helped == nullptr) return;
+        helped->helping = false;
+        if (helped->answered) return (*self)->release(*helped);
+        then(**self, *helped, std::move(*state->result));
+      });
 }
 
 }  // namespace coterie::gateway

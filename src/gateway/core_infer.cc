@@ -15,10 +15,16 @@ constexpr std::size_t kInline = 64 * 1024;      // JSON up to this is read on th
 constexpr std::size_t kInlinePacked = 1024;     // compressed bodies up to this
 constexpr std::size_t kLeastCell = 64;
 
-Refused refused(const Error& error) { return {error, {}, error.code == Code::ResourceExhausted || error.code == Code::Unavailable ? std::optional<Nanos>(Seconds(1)) : std::nullopt, 0}; }
+Refused refused(const Error& error) {
+  return {error, {}, error.code == Code::ResourceExhausted || error.code == Code::Unavailable ? std::optional<Nanos>(Seconds(1)) : std::nullopt, 0};
+}
 
 Refused tooLarge(const std::string& what, std::uint64_t size, std::uint64_t most, const std::string& fix) {
-  return {{Code::TooLarge, "BodyTooLarge", what + " has " + std::to_string(size) + " bytes, more than the " + std::to_string(most) + " allowed" + fix}, "bytes=" + std::to_string(most), {}, 0};
+  return {
+      {Code::TooLarge, "BodyTooLarge", what + " has " + std::to_string(size) + " bytes, more than the " + std::to_string(most) + " allowed" + fix},
+      "bytes=" + std::to_string(most),
+      {},
+      0};
 }
 
 // Coterie-Timeout-Ms; nullopt: absent.
@@ -27,7 +33,8 @@ Result<std::optional<Millis>> timeoutHeader(const http::RequestHead& head) {
   if (text.empty()) return std::optional<Millis>{};
   std::int64_t millis = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), millis);
-  if (fault != std::errc{} || end != text.data() + text.size() || millis < 1) return Error{Code::InvalidArgument, "InvalidTimeout", "Coterie-Timeout-Ms must be a whole number of milliseconds, at least 1"};
+  if (fault != std::errc{} || end != text.data() + text.size() || millis < 1)
+    return Error{Code::InvalidArgument, "InvalidTimeout", "Coterie-Timeout-Ms must be a whole number of milliseconds, at least 1"};
   return std::optional<Millis>(std::min<std::int64_t>(millis, 86'400'000));
 }
 
@@ -71,7 +78,10 @@ void Gateway::Core::release(Inference& inference) {
 
 bool Gateway::Core::buffer(Inference& inference, std::uint64_t bytes) {
   if (bufferedBytes_ + static_cast<std::int64_t>(bytes) > options_.maxBufferedBytes.value) {
-    refuse(inference, {{Code::Unavailable, "BuffersFull", "the gateway holds too many request bodies; try again, or send tensors as binary data"}, "bytes=" + std::to_string(options_.maxBufferedBytes.value), Seconds(1), 0});
+    refuse(inference, {{Code::Unavailable, "BuffersFull", "the gateway holds too many request bodies; try again, or send tensors as binary data"},
+                       "bytes=" + std::to_string(options_.maxBufferedBytes.value),
+                       Seconds(1),
+                       0});
     return false;
   }
   inference.buffered += static_cast<std::int64_t>(bytes);
@@ -89,10 +99,15 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   const http::RequestHead& head = call.context->head();
   const auto timeout = timeoutHeader(head);
   std::optional<Refused> refusal;
-  if (draining_) refusal = notReady("Draining", "the server is shutting down");
-  else if (deployment == nullptr) refusal = notReady(service->settings.notReadyReason, service->settings.notReadyMessage.empty() ? "the model is not loaded yet" : service->settings.notReadyMessage);
-  else if (!timeout) refusal = refused(timeout.error());
-  else if (head.contentLength > options_.maxBodyBytes) refusal = tooLarge("the body", head.contentLength, options_.maxBodyBytes, "");
+  if (draining_)
+    refusal = notReady("Draining", "the server is shutting down");
+  else if (deployment == nullptr)
+    refusal = notReady(service->settings.notReadyReason,
+                       service->settings.notReadyMessage.empty() ? "the model is not loaded yet" : service->settings.notReadyMessage);
+  else if (!timeout)
+    refusal = refused(timeout.error());
+  else if (head.contentLength > options_.maxBodyBytes)
+    refusal = tooLarge("the body", head.contentLength, options_.maxBodyBytes, "");
   if (refusal) {
     service->statistics.requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal);
@@ -110,9 +125,12 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.deadline = call.now + service->settings.deadline;
   if (*timeout) inference.deadline = std::min(inference.deadline, call.now + **timeout);
   inference.answered = inference.terminating = inference.retried = inference.helping = inference.packed = false;
-  const bool plain = !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
-  if (plain) readPlain(inference);
-  else readPacked(inference);
+  const bool plain =
+      !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
+  if (plain)
+    readPlain(inference);
+  else
+    readPacked(inference);
 }
 
 // The client's connection broke, or it was too slow: the server has dealt with it.
@@ -132,7 +150,8 @@ void Gateway::Core::readPlain(Inference& inference) {
     return;
   }
   const std::uint64_t jsonLength = headerLength->value_or(bodyLength);
-  if (jsonLength > options_.maxJsonBytes) return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
+  if (jsonLength > options_.maxJsonBytes)
+    return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
   if (!buffer(inference, jsonLength)) return;
   inference.text.resize(jsonLength);
   const std::span<std::byte> part = std::as_writable_bytes(std::span(inference.text));
@@ -149,11 +168,14 @@ void Gateway::Core::parse(Inference& inference, std::optional<std::uint64_t> bin
   const std::string_view json = std::string_view(inference.text).substr(0, inference.text.size() - (inference.packed ? binaryLength.value_or(0) : 0));
   const auto then = [](Core& core, Inference& parsed, Result<oip::InferRequest> request) {
     if (!core.takeRequest(parsed, std::move(request))) return;
-    if (parsed.packed) core.copyTensors(parsed);
-    else core.readTensors(parsed);
+    if (parsed.packed)
+      core.copyTensors(parsed);
+    else
+      core.readTensors(parsed);
   };
   if (json.size() <= kInline) return then(*this, inference, oip::parseInferRequest(json, signature, binaryLength));
-  aside<Result<oip::InferRequest>>(inference, [json, &signature, binaryLength] { return oip::parseInferRequest(json, signature, binaryLength); }, then);
+  aside<Result<oip::InferRequest>>(
+      inference, [json, &signature, binaryLength] { return oip::parseInferRequest(json, signature, binaryLength); }, then);
 }
 
 // Checks that the request may have memory, and takes a cell for it.
@@ -161,7 +183,8 @@ bool Gateway::Core::takeRequest(Inference& inference, Result<oip::InferRequest> 
   if (!request) return refuse(inference, refused(request.error())), false;
   inference.request = std::move(*request);
   if (inference.request.timeout) inference.deadline = std::min(inference.deadline, inference.arrived + Nanos(*inference.request.timeout));
-  if (const auto refusal = limits_.queue(inference.tenant->id, Bytes(static_cast<std::int64_t>(inference.request.cellBytes)))) return refuse(inference, refusedBy(*refusal)), false;
+  if (const auto refusal = limits_.queue(inference.tenant->id, Bytes(static_cast<std::int64_t>(inference.request.cellBytes))))
+    return refuse(inference, refusedBy(*refusal)), false;
   inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
   auto cell = inference.deployment->backend.allocate(std::max<std::size_t>(inference.request.cellBytes, kLeastCell));
   if (!cell) return refuse(inference, refused(cell.error())), false;
@@ -190,9 +213,13 @@ void Gateway::Core::readTensors(Inference& inference) {
 }
 
 void Gateway::Core::bodyComplete(Inference& inference) {
-  if (inference.text.size() <= kInline) return onFilled(inference, oip::fillJson(inference.request, inference.deployment->backend.signature(), inference.cell->bytes()));
+  if (inference.text.size() <= kInline)
+    return onFilled(inference, oip::fillJson(inference.request, inference.deployment->backend.signature(), inference.cell->bytes()));
   aside<Status>(
-      inference, [&request = inference.request, &signature = inference.deployment->backend.signature(), cell = inference.cell->bytes()] { return oip::fillJson(request, signature, cell); },
+      inference,
+      [&request = inference.request, &signature = inference.deployment->backend.signature(), cell = inference.cell->bytes()] {
+        return oip::fillJson(request, signature, cell);
+      },
       [](Core& core, Inference& filled, Status status) { core.onFilled(filled, status); });
 }
 
@@ -216,13 +243,14 @@ void Gateway::Core::readPacked(Inference& inference) {
   const Ticket ticket = ticketOf(inference);
   auto encoding = std::string(headerOf(head, "Content-Encoding"));
   auto headerLength = std::string(headerOf(head, "Inference-Header-Content-Length"));
-  inference.context->readAll(options_.maxBodyBytes, [this, ticket, encoding = std::move(encoding), headerLength = std::move(headerLength)](Result<std::string> body) {
-    Inference* const reading = at(ticket);
-    if (reading == nullptr) return;
-    if (body.ok()) return onWholeBody(*reading, std::move(*body), encoding, headerLength);
-    if (body.error().code == Code::Cancelled) return end(*reading, httpStatus(body.error().code), body.error().reason);
-    refuse(*reading, refused(body.error()));
-  });
+  inference.context->readAll(options_.maxBodyBytes,
+                             [this, ticket, encoding = std::move(encoding), headerLength = std::move(headerLength)](Result<std::string> body) {
+                               Inference* const reading = at(ticket);
+                               if (reading == nullptr) return;
+                               if (body.ok()) return onWholeBody(*reading, std::move(*body), encoding, headerLength);
+                               if (body.error().code == Code::Cancelled) return end(*reading, httpStatus(body.error().code), body.error().reason);
+                               refuse(*reading, refused(body.error()));
+                             });
 }
 
 void Gateway::Core::onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength) {
@@ -245,7 +273,8 @@ void Gateway::Core::onUnpacked(Inference& inference) {
   const auto length = oip::parseHeaderLength(inference.lengthHeader, inference.text.size());
   if (!length) return refuse(inference, refused(length.error()));
   const std::size_t jsonLength = length->value_or(inference.text.size());
-  if (jsonLength > options_.maxJsonBytes) return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
+  if (jsonLength > options_.maxJsonBytes)
+    return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
   inference.packed = true;
   if (*length == 0U) {
     if (takeRequest(inference, oip::rawInferRequest(inference.deployment->backend.signature(), inference.text.size()))) copyTensors(inference);
@@ -257,7 +286,8 @@ void Gateway::Core::onUnpacked(Inference& inference) {
 // The tensors of a body that was read as a whole.
 void Gateway::Core::copyTensors(Inference& inference) {
   std::uint64_t binary = 0;
-  for (const oip::RequestInput& input : inference.request.inputs) binary += input.source == oip::Source::Json ? 0 : input.length - (input.source == oip::Source::RawElement ? 4 : 0);
+  for (const oip::RequestInput& input : inference.request.inputs)
+    binary += input.source == oip::Source::Json ? 0 : input.length - (input.source == oip::Source::RawElement ? 4 : 0);
   std::string_view rest = std::string_view(inference.text).substr(inference.text.size() - binary);
   const std::span<std::byte> cell = inference.cell->bytes();
   for (const oip::RequestInput& input : inference.request.inputs) {

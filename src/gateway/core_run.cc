@@ -8,7 +8,9 @@ namespace coterie::gateway {
 namespace {
 constexpr std::size_t kInlineJsonOutput = 16 * 1024;  // tensor bytes that are written as JSON on the loop: a fraction of a millisecond
 
-Refused deadlinePassed() { return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0}; }
+Refused deadlinePassed() {
+  return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0};
+}
 }  // namespace
 
 // --- Admission and the waiting room ---
@@ -17,7 +19,8 @@ void Gateway::Core::admit(Inference& inference) {
   Deployment& deployment = *inference.deployment;
   const CrashMemory& crashes = inference.service->crashes;
   if (!crashes.empty() && crashes.poisoned(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) {
-    return refuse(inference, {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
+    return refuse(inference,
+                  {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
   }
   inference.queuedAt = now();
   inference.service->statistics.bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
@@ -67,7 +70,8 @@ void Gateway::Core::enqueue(Inference& inference) {
 
 // --- Lanes ---
 
-// Does all that is due at a station. Answers may bring the next request of the same connection, and with it another call: that one is done in a further round.
+// Does all that is due at a station. Answers may bring the next request of the same connection, and with it another call: that one is done in a
+// further round.
 void Gateway::Core::pump(Deployment& deployment) {
   if (std::exchange(deployment.pumping, true)) {
     deployment.pumpAgain = true;
@@ -120,9 +124,12 @@ void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
   (own ? load.ownCpuNanos : load.loanCpuNanos).fetch_add(std::max<std::int64_t>(outcome.cpu.count(), 0), std::memory_order_relaxed);
 
   auto how = dispatch::Outcome::Succeeded;
-  if (outcome.neverStarted) how = dispatch::Outcome::NeverStarted;
-  else if (outcome.instanceCrashed) how = dispatch::Outcome::Crashed;
-  else if (!outcome.answer.ok()) how = inference.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
+  if (outcome.neverStarted)
+    how = dispatch::Outcome::NeverStarted;
+  else if (outcome.instanceCrashed)
+    how = dispatch::Outcome::Crashed;
+  else if (!outcome.answer.ok())
+    how = inference.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
   if (!outcome.neverStarted) inference.service->statistics.run.record((now() - inference.dispatchedAt).count());
   if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
   deployment.station.completed(inference.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now());
@@ -130,10 +137,14 @@ void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
   inference.stage = Stage::Reading;  // neither queued nor running
   pump(deployment);                  // the lane's next request first, then this one's answer
 
-  if (outcome.answer.ok() && !inference.answered) respond(inference, std::move(*outcome.answer));
-  else if (outcome.neverStarted || outcome.instanceCrashed) crashedOrLost(inference, outcome);
-  else if (!inference.answered) refuse(inference, {outcome.answer.error(), {}, {}, 0});
-  else release(inference);
+  if (outcome.answer.ok() && !inference.answered)
+    respond(inference, std::move(*outcome.answer));
+  else if (outcome.neverStarted || outcome.instanceCrashed)
+    crashedOrLost(inference, outcome);
+  else if (!inference.answered)
+    refuse(inference, {outcome.answer.error(), {}, {}, 0});
+  else
+    release(inference);
 }
 
 void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcome) {
@@ -141,11 +152,15 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
   if (outcome.instanceCrashed) {
     const int crashes = inference.service->crashes.crashed(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()));
     if (inference.answered) return release(inference);
-    if (crashes >= 2) return refuse(inference, {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
+    if (crashes >= 2)
+      return refuse(
+          inference,
+          {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
     return refuse(inference, unavailable("InstanceCrashed", "the instance that ran this request crashed"));
   }
   if (inference.answered) return release(inference);
-  if (std::exchange(inference.retried, true) || inference.deadline <= now()) return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
+  if (std::exchange(inference.retried, true) || inference.deadline <= now())
+    return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
   Deployment& deployment = *inference.deployment;
   inference.queuedAt = now();
   if (!deployment.hasOpenLane()) return wait(inference);
@@ -158,7 +173,8 @@ void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result
   const auto answer = std::shared_ptr<const Answer>(std::move(result));
   const std::span<const OutputTensor> outputs = answer->outputs();
   const auto& wanted = inference.request.outputs;
-  if (outputs.size() != wanted.size()) return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered another number of outputs than it was asked for"}, {}, {}, 0});
+  if (outputs.size() != wanted.size())
+    return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered another number of outputs than it was asked for"}, {}, {}, 0});
   std::vector<oip::OutputView> views;
   views.reserve(outputs.size());
   std::size_t asJson = 0;
@@ -272,8 +288,11 @@ void Gateway::Core::onTimer(Deployment& deployment) {
       continue;
     }
     leaveWaitingRoom(inference);
-    if (inference.deadline <= at) refuse(inference, {{Code::DeadlineExceeded, "ExpiredInQueue", "the deadline passed while the request waited for an instance"}, {}, Seconds(1), 0});
-    else refuse(inference, notReady("ServiceNotReady", "no instance of the service came up in time"));
+    if (inference.deadline <= at)
+      refuse(inference,
+             {{Code::DeadlineExceeded, "ExpiredInQueue", "the deadline passed while the request waited for an instance"}, {}, Seconds(1), 0});
+    else
+      refuse(inference, notReady("ServiceNotReady", "no instance of the service came up in time"));
   }
   pump(deployment);
 }

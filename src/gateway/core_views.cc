@@ -26,15 +26,20 @@ oip::ModelStatistics Gateway::Core::statisticsOf(const Service& service, std::st
 // Metadata, readiness, configuration and statistics of one model.
 void Gateway::Core::answerModel(Call& call, Service& service) {
   const Deployment* deployment = service.current;
-  const auto missing = [&] { return notReady(service.settings.notReadyReason, service.settings.notReadyMessage.empty() ? "the model is not loaded yet" : service.settings.notReadyMessage); };
-  if (call.target.endpoint == oip::Endpoint::ModelStatistics) return answer(call, oip::statistics(std::vector{statisticsOf(service, call.target.model)}));
+  const auto missing = [&] {
+    return notReady(service.settings.notReadyReason,
+                    service.settings.notReadyMessage.empty() ? "the model is not loaded yet" : service.settings.notReadyMessage);
+  };
+  if (call.target.endpoint == oip::Endpoint::ModelStatistics)
+    return answer(call, oip::statistics(std::vector{statisticsOf(service, call.target.model)}));
   if (deployment == nullptr) return refuse(call, missing());
   if (call.target.endpoint == oip::Endpoint::ModelReady) {
     if (!deployment->hasOpenLane()) return refuse(call, notReady("ServiceNotReady", "no instance of the service is running"));
     return answer(call, oip::modelReadyBody(call.target.model, true));
   }
   const ModelSignature& signature = deployment->backend.signature();
-  answer(call, call.target.endpoint == oip::Endpoint::ModelConfig ? oip::modelConfig(call.target.model, &signature) : oip::modelMetadata(call.target.model, &signature));
+  answer(call, call.target.endpoint == oip::Endpoint::ModelConfig ? oip::modelConfig(call.target.model, &signature)
+                                                                  : oip::modelMetadata(call.target.model, &signature));
 }
 
 void Gateway::Core::answerIndex(Call& call) {

@@ -1,7 +1,8 @@
 // Which inputs were in flight when instances crashed: an input seen at two crashes is never run again.
 //
-// Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed while there is something to compare with, so a service that never
-// crashed pays nothing. Remembers the latest 64 inputs. A collision costs one request of the same service a wrong refusal. O(bytes) per digest. Thread-compatible.
+// Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed while there is something to compare with, so a
+// service that never crashed pays nothing. Remembers the latest 64 inputs. A collision costs one request of the same service a wrong refusal.
+// O(bytes) per digest. Thread-compatible.
 #pragma once
 
 #include <cstddef>

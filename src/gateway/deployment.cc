@@ -39,7 +39,8 @@ void Deployment::laneGone(const LaneRef& ref) {
   lane->present = false;
   lane->open = false;
   station.removeSlot(lane->slot);
-  const bool last = std::none_of(lanes.begin(), lanes.end(), [&](const Lane& each) { return each.present && each.info.ref.instance == ref.instance; });
+  const bool last =
+      std::none_of(lanes.begin(), lanes.end(), [&](const Lane& each) { return each.present && each.info.ref.instance == ref.instance; });
   if (last) service->allowances.erase(ref.instance);  // instance ids are never used again
   events_.lanesChanged(*this);
 }
@@ -53,7 +54,8 @@ bool Deployment::applyAllowances() {
     const int allowed = lane.info.laneClass == LaneClass::Own ? allowance.own : allowance.loan;
     // Its rank among the lanes of its class and instance, by id.
     const auto before = std::count_if(lanes.begin(), lanes.end(), [&](const Lane& other) {
-      return other.present && other.info.laneClass == lane.info.laneClass && other.info.ref.instance == lane.info.ref.instance && other.info.ref.lane < lane.info.ref.lane;
+      return other.present && other.info.laneClass == lane.info.laneClass && other.info.ref.instance == lane.info.ref.instance &&
+             other.info.ref.lane < lane.info.ref.lane;
     });
     const bool open = before < allowed && !lane.lost;
     if (open == lane.open) continue;
@@ -73,7 +75,8 @@ void Deployment::instanceLost(InstanceId instance) {
 }
 
 int Deployment::presentLanes(LaneClass laneClass) const {
-  return static_cast<int>(std::count_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.present && lane.info.laneClass == laneClass; }));
+  return static_cast<int>(
+      std::count_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.present && lane.info.laneClass == laneClass; }));
 }
 
 }  // namespace coterie::gateway

@@ -1,17 +1,22 @@
 // The gateway: Open Inference Protocol over HTTP, for many tenants, in front of the instances of this machine.
 //
-// One request: authenticate -> tenant's limits -> which service -> header and body limits -> read the JSON -> a cell of the service's request arena -> read tensor bytes
-// from the socket into the cell -> Station::enqueue -> a lane when it is this request's turn -> the answer, binary outputs sent in place.
-//   Names       `service` (in the tenant's namespaces, in the order that they are written) or `namespace.service`. What the caller may not see does not exist: same
+// One request: authenticate -> tenant's limits -> which service -> header and body limits -> read the JSON -> a cell of the service's request arena
+// -> read tensor bytes from the socket into the cell -> Station::enqueue -> a lane when it is this request's turn -> the answer, binary outputs sent
+// in place.
+//   Names       `service` (in the tenant's namespaces, in the order that they are written) or `namespace.service`. What the caller may not see does
+//   not exist: same
 //               404, same body; every listing is filtered.
-//   Keys        `Authorization: Bearer ctk_...` or `X-API-Key: ctk_...`. Who the caller is follows from the key alone; no header can change it. Health and GET /v2
+//   Keys        `Authorization: Bearer ctk_...` or `X-API-Key: ctk_...`. Who the caller is follows from the key alone; no header can change it.
+//   Health and GET /v2
 //               need none.
-//   Deadline    the earliest of parameter `timeout` (us), header Coterie-Timeout-Ms and the service's default, from the complete head on. Waiting requests that
+//   Deadline    the earliest of parameter `timeout` (us), header Coterie-Timeout-Ms and the service's default, from the complete head on. Waiting
+//   requests that
 //               cannot make it are dropped; a running one is answered 504 at its deadline and its lane told to stop.
-//   Client gone its place in the queue is free at once; on a lane: told to stop, and slot, concurrency and charge stay until the worker confirms the end.
-//   No lane     waits in the waiting room up to waitForInstance, then 503 ServiceNotReady. Known but never loaded services answer that at once.
-//   Crashes     never started: goes to another lane once. In flight: 503 InstanceCrashed; an input in flight at two crashes: 500 RequestCrashedModel, for good.
-//   Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20 %.
+//   Client gone its place in the queue is free at once; on a lane: told to stop, and slot, concurrency and charge stay until the worker confirms the
+//   end. No lane     waits in the waiting room up to waitForInstance, then 503 ServiceNotReady. Known but never loaded services answer that at once.
+//   Crashes     never started: goes to another lane once. In flight: 503 InstanceCrashed; an input in flight at two crashes: 500 RequestCrashedModel,
+//   for good. Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20
+//   %.
 // A replaced model (publish with another backend) takes new requests at once; what the old backend has queued or running is finished there first.
 // Complexity: per request O(header + JSON + log queue), a handful of allocations, no copy of binary tensors.
 // Errors: none of its own towards the caller of this class; setLanes and withdraw of unknown services do nothing.
@@ -43,32 +48,32 @@ namespace coterie::gateway {
 using Authenticate = std::function<Result<TenantName>(std::string_view key)>;
 
 struct GatewayOptions {
-  std::string version{"0"};                        // Coterie's, for GET /v2
-  std::size_t maxJsonBytes{64 * 1024 * 1024};      // JSON part of one request; more: 413
-  std::size_t maxBodyBytes{256 * 1024 * 1024};     // one request, unpacked; more: 413
-  Bytes maxBufferedBytes{512LL * 1024 * 1024};     // JSON and compressed bodies of all requests at once; more: 503
-  std::uint64_t seed{1};                           // of request ids and the spread of Retry-After
+  std::string version{"0"};                     // Coterie's, for GET /v2
+  std::size_t maxJsonBytes{64 * 1024 * 1024};   // JSON part of one request; more: 413
+  std::size_t maxBodyBytes{256 * 1024 * 1024};  // one request, unpacked; more: 413
+  Bytes maxBufferedBytes{512LL * 1024 * 1024};  // JSON and compressed bodies of all requests at once; more: 503
+  std::uint64_t seed{1};                        // of request ids and the spread of Retry-After
 };
 
 struct TenantSettings {
-  std::vector<std::string> namespaces;             // where `service` is looked up, in this order
+  std::vector<std::string> namespaces;  // where `service` is looked up, in this order
   std::int64_t weight{100};
-  TenantQuota quota;                               // requestsPerSecond, concurrentRequests, queuedBytes are read
+  TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
 };
 
 struct ServiceSettings {
   TenantName tenant;
-  std::int64_t weight{100};                        // within the tenant
-  Nanos deadline{Seconds(30)};                     // of requests that name none: 10 x objective, or 30 s
-  Nanos maxRun{Seconds(300)};                      // on a lane; then it is told to stop, and killed a second later
-  Nanos objective{};                               // 0: none; for withinObjective
-  Nanos initialRun{Millis(10)};                    // run time before anything was measured: the probe's mean
-  Nanos waitForInstance{Seconds(5)};               // in the waiting room
-  std::int64_t maxQueuedRequests{10'000};          // waiting room included
-  Bytes maxQueuedBytes;                            // 0: the arena is the limit
-  std::string notReadyReason{"Loading"};           // CamelCase, for services without a backend: why
-  std::string notReadyMessage;                     // for people
-  std::function<void()> queueFormed;               // somebody waits beyond the own lanes, and nobody did before; on this loop
+  std::int64_t weight{100};                // within the tenant
+  Nanos deadline{Seconds(30)};             // of requests that name none: 10 x objective, or 30 s
+  Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later
+  Nanos objective{};                       // 0: none; for withinObjective
+  Nanos initialRun{Millis(10)};            // run time before anything was measured: the probe's mean
+  Nanos waitForInstance{Seconds(5)};       // in the waiting room
+  std::int64_t maxQueuedRequests{10'000};  // waiting room included
+  Bytes maxQueuedBytes;                    // 0: the arena is the limit
+  std::string notReadyReason{"Loading"};   // CamelCase, for services without a backend: why
+  std::string notReadyMessage;             // for people
+  std::function<void()> queueFormed;       // somebody waits beyond the own lanes, and nobody did before; on this loop
 };
 
 // How many lanes of one instance may be dispatched to: the first `own` of its own lanes and the first `loan` of its loan lanes.
@@ -91,9 +96,11 @@ class Gateway final : public http::RequestHandler {
   void setTenant(const TenantName& tenant, const TenantSettings& settings);
   void removeTenant(const TenantName& tenant);
 
-  // Adds a service, changes its settings, or replaces its backend (nullptr: known, but nothing loaded). `drained` is called, later, when the backend that was replaced
-  // has nothing queued or running any more (at once if there was none); only then may it be destroyed. The load cell stays the same while the service exists.
-  std::shared_ptr<const ServiceLoad> publishService(const ServiceName& service, const ServiceSettings& settings, ModelBackend* backend, std::function<void()> drained = {});
+  // Adds a service, changes its settings, or replaces its backend (nullptr: known, but nothing loaded). `drained` is called, later, when the backend
+  // that was replaced has nothing queued or running any more (at once if there was none); only then may it be destroyed. The load cell stays the same
+  // while the service exists.
+  std::shared_ptr<const ServiceLoad> publishService(const ServiceName& service, const ServiceSettings& settings, ModelBackend* backend,
+                                                    std::function<void()> drained = {});
   // New requests get 404 from here on; `drained` as above.
   void withdrawService(const ServiceName& service, std::function<void()> drained = {});
   // From the DRC. An instance never mentioned may use one own lane.

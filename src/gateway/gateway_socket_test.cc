@@ -1,4 +1,5 @@
-// The gateway over real connections: the repository's client suite (stock tritonclient, sync and asyncio, and bytes on the wire), and clients that misbehave.
+// The gateway over real connections: the repository's client suite (stock tritonclient, sync and asyncio, and bytes on the wire), and clients that
+// misbehave.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -52,7 +53,9 @@ class Served : public ::testing::Test {
   void publish(ElementType type) {
     std::string name = "identity-";
     for (const char c : elementTypeName(type)) name += static_cast<char>(std::tolower(c));
-    backends_.push_back(std::make_unique<FakeBackend>(loop_, ModelSignature{{{"INPUT0", type, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", type, {kDynamic, kDynamic}, false}}}, FakeBackend::Mode::Echo));
+    backends_.push_back(std::make_unique<FakeBackend>(
+        loop_, ModelSignature{{{"INPUT0", type, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", type, {kDynamic, kDynamic}, false}}},
+        FakeBackend::Mode::Echo));
     ServiceSettings settings;
     settings.tenant = TenantName("tenant");
     gateway_->publishService({"space", name}, settings, backends_.back().get());
@@ -88,7 +91,8 @@ TEST_F(Served, StockClientsPassTheirSuite) {
   const std::string home = cache != nullptr ? cache : std::string(std::getenv("HOME") != nullptr ? std::getenv("HOME") : "") + "/.cache/coterie";
   const std::string python = home + "/venv/bin/python";
   const std::string script = std::string(COTERIE_SOURCE_DIR) + "/tests/clients/oip_clients.py";
-  if (::access(python.c_str(), X_OK) != 0 || ::access((home + "/venv/lib").c_str(), R_OK) != 0) GTEST_SKIP() << "no Python environment with tritonclient at " << home << "/venv (./dev setup makes it)";
+  if (::access(python.c_str(), X_OK) != 0 || ::access((home + "/venv/lib").c_str(), R_OK) != 0)
+    GTEST_SKIP() << "no Python environment with tritonclient at " << home << "/venv (./dev setup makes it)";
   const std::string address = url();
   std::vector<const char*> arguments{python.c_str(), script.c_str(), "--url", address.c_str(), "--key", "ctk_test", nullptr};
   std::vector<char*> argv;
@@ -104,15 +108,19 @@ TEST_F(Served, StockClientsPassTheirSuite) {
 TEST_F(Served, ASlowClientLosesItsConnectionAndHoldsNoCell) {
   auto slow = http::Client::tcp("127.0.0.1", server_->port());
   const std::string json = R"({"inputs":[{"name":"INPUT0","shape":[1,1000],"datatype":"FP32","parameters":{"binary_data_size":4000}}]})";
-  ASSERT_TRUE(slow.sendRaw("POST /v2/models/identity-fp32/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ctk_test\r\nInference-Header-Content-Length: " + std::to_string(json.size()) +
-                           "\r\nContent-Length: " + std::to_string(json.size() + 4000) + "\r\n\r\n" + json + "only some")
-                  .ok());
+  ASSERT_TRUE(
+      slow.sendRaw("POST /v2/models/identity-fp32/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ctk_test\r\nInference-Header-Content-Length: " +
+                   std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(json.size() + 4000) + "\r\n\r\n" + json + "only some")
+          .ok());
   const auto answer = slow.receive();  // waits for the server's own time-out
   ASSERT_TRUE(answer.ok()) << answer.error().message;
   EXPECT_EQ(answer->status, 408);
   EXPECT_EQ(cellsAlive(), 0U);
   auto other = http::Client::tcp("127.0.0.1", server_->port());
-  const auto fine = other.request({"POST", "/v2/models/identity-fp32/infer", {{"Authorization", "Bearer ctk_test"}}, R"({"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[2]}]})"});
+  const auto fine = other.request({"POST",
+                                   "/v2/models/identity-fp32/infer",
+                                   {{"Authorization", "Bearer ctk_test"}},
+                                   R"({"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[2]}]})"});
   ASSERT_TRUE(fine.ok());
   EXPECT_EQ(fine->status, 200);
 }
@@ -122,7 +130,10 @@ TEST_F(Served, RequestsOfOneConnectionAreNotMixedUp) {
   auto client = http::Client::tcp("127.0.0.1", server_->port());
   for (int i = 0; i < 500; ++i) {
     const std::string id = std::string(static_cast<std::size_t>(i), 'i') + std::to_string(i);
-    const auto answer = client.request({"POST", "/v2/models/identity-int64/infer", {{"Authorization", "Bearer ctk_test"}}, R"({"id":")" + id + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[7]}]})"});
+    const auto answer = client.request({"POST",
+                                        "/v2/models/identity-int64/infer",
+                                        {{"Authorization", "Bearer ctk_test"}},
+                                        R"({"id":")" + id + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[7]}]})"});
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     ASSERT_NE(answer->body.find("\"id\":\"" + id + "\""), std::string::npos) << answer->body;
   }
@@ -132,8 +143,10 @@ TEST_F(Served, PipelinedRequestsAreAnsweredInOrder) {
   auto client = http::Client::tcp("127.0.0.1", server_->port());
   std::string all;
   for (int i = 0; i < 20; ++i) {
-    const std::string body = R"({"id":")" + std::to_string(i) + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[)" + std::to_string(i) + "]}]}";
-    all += "POST /v2/models/identity-int64/infer HTTP/1.1\r\nHost: x\r\nX-API-Key: ctk_test\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    const std::string body =
+        R"({"id":")" + std::to_string(i) + R"(","inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"INT64","data":[)" + std::to_string(i) + "]}]}";
+    all += "POST /v2/models/identity-int64/infer HTTP/1.1\r\nHost: x\r\nX-API-Key: ctk_test\r\nContent-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
   }
   ASSERT_TRUE(client.sendRaw(all).ok());
   for (int i = 0; i < 20; ++i) {

@@ -1,9 +1,10 @@
 // Work too long for the event loop, done on one thread beside it: reading and writing large JSON, unpacking compressed bodies.
 //
-// Why: a tenant's 10 MB of JSON takes tens of milliseconds, which every other tenant's request would wait. Jobs of one tenant run in order; tenants take turns, so a
-// flood of large bodies delays the flooder's own. `work` runs on the helper thread and may touch only what the caller keeps alive and leaves alone meanwhile; `done`
-// runs afterwards on the loop. All else (also destroying both closures' captures that `done` owns) happens on the loop's thread.
-// The destructor waits for the job that runs and drops the others without calling them. Thread rule: run() and destruction on the loop's thread.
+// Why: a tenant's 10 MB of JSON takes tens of milliseconds, which every other tenant's request would wait. Jobs of one tenant run in order; tenants
+// take turns, so a flood of large bodies delays the flooder's own. `work` runs on the helper thread and may touch only what the caller keeps alive
+// and leaves alone meanwhile; `done` runs afterwards on the loop. All else (also destroying both closures' captures that `done` owns) happens on the
+// loop's thread. The destructor waits for the job that runs and drops the others without calling them. Thread rule: run() and destruction on the
+// loop's thread.
 #pragma once
 
 #include <condition_variable>

@@ -21,7 +21,8 @@ TEST(HeavyWork, TenantsTakeTurnsAndEachOnesJobsKeepTheirOrder) {
   {
     HeavyWork heavy(loop);
     heavy.run(TenantId(1), [&] { go.get_future().wait(); }, [&] { told.emplace_back("first"); });
-    for (const std::string name : {"a1", "a2", "a3"}) heavy.run(TenantId(1), [&ran, name] { ran.push_back(name); }, [&told, name] { told.push_back(name); });
+    for (const std::string name : {"a1", "a2", "a3"})
+      heavy.run(TenantId(1), [&ran, name] { ran.push_back(name); }, [&told, name] { told.push_back(name); });
     heavy.run(TenantId(2), [&ran] { ran.emplace_back("b1"); }, [&told] { told.emplace_back("b1"); });
     go.set_value();
     while (told.size() < 5) {

@@ -86,13 +86,13 @@ class Deployment final : public ModelBackend::Listener {
   ModelBackend& backend;
   dispatch::Station station;
   dispatch::ServiceId stationService;
-  dispatch::Decisions decisions;              // reused
-  std::vector<Lane> lanes;                    // by slot cookie; places are reused
-  std::vector<std::uint32_t> waitingRoom;     // inferences without an open lane, oldest first
+  dispatch::Decisions decisions;           // reused
+  std::vector<Lane> lanes;                 // by slot cookie; places are reused
+  std::vector<std::uint32_t> waitingRoom;  // inferences without an open lane, oldest first
   std::int64_t waitingBytes{0};
   std::int64_t busyOwn{0};
   std::int64_t busyLoan{0};
-  std::int64_t attached{0};                   // inferences that hold a cell or wait here
+  std::int64_t attached{0};  // inferences that hold a cell or wait here
   bool retiring{false};
   std::function<void()> drained;
   bool pumping{false};
@@ -117,10 +117,10 @@ struct Inference {
   Tenant* tenant{nullptr};
   std::shared_ptr<Service> service;
   Deployment* deployment{nullptr};
-  std::string model;      // as the caller wrote it
+  std::string model;  // as the caller wrote it
   std::string requestId;
-  std::string text;       // the JSON part, or (packed) the whole body
-  bool packed{false};     // came chunked or compressed, so it was read as a whole
+  std::string text;          // the JSON part, or (packed) the whole body
+  bool packed{false};        // came chunked or compressed, so it was read as a whole
   std::string lengthHeader;  // of a packed one: Inference-Header-Content-Length
   std::int64_t buffered{0};
   std::int64_t charged{0};  // bytes on the tenant's queuedBytes
@@ -135,11 +135,11 @@ struct Inference {
   Instant queuedAt{};
   Instant dispatchedAt{};
   Instant deadline{};
-  Instant waitUntil{};    // in the waiting room
+  Instant waitUntil{};  // in the waiting room
   bool answered{false};
   bool terminating{false};
   bool retried{false};
-  bool helping{false};    // the helper thread works on it: its buffers stay
+  bool helping{false};  // the helper thread works on it: its buffers stay
 };
 
 }  // namespace coterie::gateway

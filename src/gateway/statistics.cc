@@ -14,8 +14,10 @@ std::size_t placeOf(int status) {
 void RequestCounts::answer(int status, std::string_view reason) {
   ++byStatus[placeOf(status)];
   if (status == 200 || status == 499) return;
-  if (const auto found = refused.find(reason); found != refused.end()) ++found->second;
-  else refused.emplace(reason, 1);
+  if (const auto found = refused.find(reason); found != refused.end())
+    ++found->second;
+  else
+    refused.emplace(reason, 1);
 }
 
 std::int64_t RequestCounts::answered() const {
@@ -28,8 +30,10 @@ std::int64_t RequestCounts::of(int status) const { return byStatus[placeOf(statu
 
 void RecentHistogram::turn(Instant now) {
   if (now - start_ < kWindow) return;
-  if (now - start_ < 2 * kWindow) previous_ = current_;
-  else previous_.clear();
+  if (now - start_ < 2 * kWindow)
+    previous_ = current_;
+  else
+    previous_.clear();
   current_.clear();
   start_ = now;
 }

@@ -1,8 +1,8 @@
 // Counts and latencies of the request path, per service and per tenant.
 //
 // A request is counted in `started` when it is known whose it is, and under its status exactly once, when it is answered or its client has gone; so
-// started - answered = under way, exactly, also while requests run for minutes. Latencies in nanoseconds; the recent ones cover the last 10 to 20 seconds.
-// Reasons are the gateway's own words, so their number is bounded. Copyable values. Thread-compatible (gateway's loop).
+// started - answered = under way, exactly, also while requests run for minutes. Latencies in nanoseconds; the recent ones cover the last 10 to 20
+// seconds. Reasons are the gateway's own words, so their number is bounded. Copyable values. Thread-compatible (gateway's loop).
 #pragma once
 
 #include <array>
@@ -52,9 +52,9 @@ class RecentHistogram {
 
 struct ServiceStatistics {
   RequestCounts requests;
-  Histogram queue;               // waiting for a lane, of requests that got one
-  Histogram run;                 // on a lane, of requests that ended there
-  Histogram total;               // from the complete head to the answer, of status 200
+  Histogram queue;  // waiting for a lane, of requests that got one
+  Histogram run;    // on a lane, of requests that ended there
+  Histogram total;  // from the complete head to the answer, of status 200
   RecentHistogram recentTotal;
   std::int64_t withinObjective{0};  // of status 200
   std::int64_t failedNanos{0};      // from head to answer, of all others
@@ -77,7 +77,7 @@ struct ServiceSnapshot {
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};
-  int ownLanes{0};                // present
+  int ownLanes{0};  // present
   int openOwnLanes{0};
   int openLoanLanes{0};
   std::int64_t ownCpuNanos{0};
@@ -86,7 +86,7 @@ struct ServiceSnapshot {
 
 struct TenantSnapshot {
   TenantName tenant;
-  RequestCounts requests;         // of all its requests, whatever the service
+  RequestCounts requests;  // of all its requests, whatever the service
   std::int64_t concurrent{0};
   std::int64_t queuedBytes{0};
 };

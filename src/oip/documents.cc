@@ -9,7 +9,8 @@ namespace {
 void tensors(JsonWriter& json, std::string_view field, const std::vector<TensorSpec>* specs) {
   json.field(field).open('[');
   if (specs != nullptr) {
-    for (const TensorSpec& spec : *specs) json.open('{').field("name").text(spec.name).field("datatype").text(elementTypeName(spec.type)).field("shape").shape(spec.shape).close('}');
+    for (const TensorSpec& spec : *specs)
+      json.open('{').field("name").text(spec.name).field("datatype").text(elementTypeName(spec.type)).field("shape").shape(spec.shape).close('}');
   }
   json.close(']');
 }
@@ -21,7 +22,16 @@ void configTensors(JsonWriter& json, std::string_view field, const std::vector<T
   json.field(field).open('[');
   if (specs != nullptr) {
     for (const TensorSpec& spec : *specs) {
-      json.open('{').field("name").text(spec.name).field("data_type").text(configType(spec.type)).field("dims").shape(spec.shape).field("optional").boolean(spec.optional).close('}');
+      json.open('{')
+          .field("name")
+          .text(spec.name)
+          .field("data_type")
+          .text(configType(spec.type))
+          .field("dims")
+          .shape(spec.shape)
+          .field("optional")
+          .boolean(spec.optional)
+          .close('}');
     }
   }
   json.close(']');
@@ -37,7 +47,8 @@ std::string serverMetadata(std::string_view version) {
   std::string body;
   JsonWriter json(body);
   json.open('{').field("name").text("coterie").field("version").text(version).field("extensions").open('[');
-  for (const std::string_view extension : {"binary_tensor_data", "model_repository", "model_configuration", "statistics", "parameters"}) json.text(extension);
+  for (const std::string_view extension : {"binary_tensor_data", "model_repository", "model_configuration", "statistics", "parameters"})
+    json.text(extension);
   json.close(']').close('}');
   return body;
 }
@@ -64,7 +75,15 @@ std::string modelMetadata(std::string_view model, const ModelSignature* signatur
 std::string modelConfig(std::string_view model, const ModelSignature* signature) {
   std::string body;
   JsonWriter json(body);
-  json.open('{').field("name").text(model).field("platform").text("onnxruntime_onnx").field("backend").text("onnxruntime").field("max_batch_size").number(0);
+  json.open('{')
+      .field("name")
+      .text(model)
+      .field("platform")
+      .text("onnxruntime_onnx")
+      .field("backend")
+      .text("onnxruntime")
+      .field("max_batch_size")
+      .number(0);
   configTensors(json, "input", signature == nullptr ? nullptr : &signature->inputs);
   configTensors(json, "output", signature == nullptr ? nullptr : &signature->outputs);
   json.close('}');
@@ -76,7 +95,16 @@ std::string repositoryIndex(std::span<const IndexEntry> entries) {
   JsonWriter json(body);
   json.open('[');
   for (const IndexEntry& entry : entries) {
-    json.open('{').field("name").text(entry.name).field("version").text(kModelVersion).field("state").text(entry.ready ? "READY" : "UNAVAILABLE").field("reason").text(entry.reason).close('}');
+    json.open('{')
+        .field("name")
+        .text(entry.name)
+        .field("version")
+        .text(kModelVersion)
+        .field("state")
+        .text(entry.ready ? "READY" : "UNAVAILABLE")
+        .field("reason")
+        .text(entry.reason)
+        .close('}');
   }
   json.close(']');
   return body;

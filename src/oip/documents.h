@@ -29,7 +29,7 @@ inline constexpr std::string_view kModelVersion = "1";  // a service has one mod
 [[nodiscard]] std::string modelConfig(std::string_view model, const ModelSignature* signature);
 
 struct IndexEntry {
-  std::string name;    // as the caller would write it
+  std::string name;  // as the caller would write it
   bool ready{false};
   std::string reason;  // why not
 };
@@ -42,10 +42,10 @@ struct Total {
 struct ModelStatistics {
   std::string name;
   std::int64_t lastInferenceMillis{0};  // since 1970; 0: none yet
-  Total success;   // whole requests
+  Total success;                        // whole requests
   Total fail;
-  Total queue;     // waiting for a lane
-  Total run;       // on a lane
+  Total queue;  // waiting for a lane
+  Total run;    // on a lane
 };
 [[nodiscard]] std::string statistics(std::span<const ModelStatistics> models);
 

@@ -11,7 +11,11 @@ namespace {
 using namespace coterie;
 
 ModelSignature signatureOf() {
-  return {{{"b", ElementType::ByteString, {kDynamic}, true}, {"t", ElementType::Bool, {kDynamic}, true}, {"f", ElementType::Fp32, {kDynamic, kDynamic}, true}, {"h", ElementType::Fp16, {2}, true}}, {}};
+  return {{{"b", ElementType::ByteString, {kDynamic}, true},
+           {"t", ElementType::Bool, {kDynamic}, true},
+           {"f", ElementType::Fp32, {kDynamic, kDynamic}, true},
+           {"h", ElementType::Fp16, {2}, true}},
+          {}};
 }
 
 void readBack(const ModelSignature& signature, const oip::InferRequest& request, const std::vector<std::byte>& cell) {

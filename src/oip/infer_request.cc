@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::uint64_t kMaxCell = std::uint64_t{1} << 40U;  // far above any arena; keeps sums from overflowing
 
-std::string describe(const TensorSpec& spec) { return quoted(spec.name) + " (" + std::string(elementTypeName(spec.type)) + " " + shapeText(spec.shape) + ")"; }
+std::string describe(const TensorSpec& spec) {
+  return quoted(spec.name) + " (" + std::string(elementTypeName(spec.type)) + " " + shapeText(spec.shape) + ")";
+}
 
 std::string list(const std::vector<TensorSpec>& specs) {
   std::string text;
@@ -33,10 +35,14 @@ int find(const std::vector<TensorSpec>& specs, const std::string& name) {
 bool jsonCarries(ElementType type) { return type != ElementType::Fp16 && type != ElementType::Bf16; }
 
 Status checkShape(const TensorSpec& spec, const Shape& shape) {
-  const auto wrong = [&](const std::string& why) { return badRequest("InvalidShape", "input " + quoted(spec.name) + " has shape " + shapeText(shape) + ", but " + why); };
-  if (shape.size() != spec.shape.size()) return wrong("the model takes " + shapeText(spec.shape) + " (" + std::to_string(spec.shape.size()) + " dimensions)");
+  const auto wrong = [&](const std::string& why) {
+    return badRequest("InvalidShape", "input " + quoted(spec.name) + " has shape " + shapeText(shape) + ", but " + why);
+  };
+  if (shape.size() != spec.shape.size())
+    return wrong("the model takes " + shapeText(spec.shape) + " (" + std::to_string(spec.shape.size()) + " dimensions)");
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (spec.shape[i] != kDynamic && spec.shape[i] != shape[i]) return wrong("the model takes " + shapeText(spec.shape) + ": dimension " + std::to_string(i) + " must be " + std::to_string(spec.shape[i]));
+    if (spec.shape[i] != kDynamic && spec.shape[i] != shape[i])
+      return wrong("the model takes " + shapeText(spec.shape) + ": dimension " + std::to_string(i) + " must be " + std::to_string(spec.shape[i]));
   }
   const auto count = elementCount(shape);
   if (!count || (spec.type != ElementType::ByteString && !tensorBytes(spec.type, shape))) return wrong("the product of its dimensions overflows");
@@ -49,11 +55,16 @@ Result<std::uint64_t> dataLength(const TensorSpec& spec, const Shape& shape, con
   const auto elements = static_cast<std::uint64_t>(*elementCount(shape));
   const auto dense = tensorBytes(spec.type, shape);
   if (raw.binarySize) {
-    if (dense && *dense != *raw.binarySize) return wrong("has binary_data_size " + std::to_string(*raw.binarySize) + ", but " + std::string(elementTypeName(spec.type)) + " " + shapeText(shape) + " is " + std::to_string(*dense) + " bytes");
-    if (!dense && *raw.binarySize / 4 < elements) return wrong("has binary_data_size " + std::to_string(*raw.binarySize) + ", too little for " + std::to_string(elements) + " BYTES elements of 4 bytes length each");
+    if (dense && *dense != *raw.binarySize)
+      return wrong("has binary_data_size " + std::to_string(*raw.binarySize) + ", but " + std::string(elementTypeName(spec.type)) + " " +
+                   shapeText(shape) + " is " + std::to_string(*dense) + " bytes");
+    if (!dense && *raw.binarySize / 4 < elements)
+      return wrong("has binary_data_size " + std::to_string(*raw.binarySize) + ", too little for " + std::to_string(elements) +
+                   " BYTES elements of 4 bytes length each");
     return *raw.binarySize;
   }
-  if (raw.elements != elements) return wrong("has " + std::to_string(raw.elements) + " elements in data, but shape " + shapeText(shape) + " says " + std::to_string(elements));
+  if (raw.elements != elements)
+    return wrong("has " + std::to_string(raw.elements) + " elements in data, but shape " + shapeText(shape) + " says " + std::to_string(elements));
   return dense ? *dense : raw.textBytes + 4 * elements;
 }
 
@@ -64,15 +75,20 @@ Result<RequestInput> checkInput(const RawInput& raw, std::size_t position, const
   if (index < 0) return badRequest("UnknownInput", "input " + quoted(*raw.name) + " is not one of the model's; it takes " + list(signature.inputs));
   const TensorSpec& spec = signature.inputs[static_cast<std::size_t>(index)];
   const auto wrong = [&](const std::string& reason, const std::string& why) { return badRequest(reason, "input " + quoted(spec.name) + " " + why); };
-  if (raw.sharedMemory) return Error{Code::Unimplemented, "SharedMemoryUnsupported", "input " + quoted(spec.name) + " names a shared memory region; send its bytes with binary_data_size"};
+  if (raw.sharedMemory)
+    return Error{Code::Unimplemented, "SharedMemoryUnsupported",
+                 "input " + quoted(spec.name) + " names a shared memory region; send its bytes with binary_data_size"};
   if (!raw.datatype) return wrong("InvalidDatatype", "has no datatype; the model takes " + std::string(elementTypeName(spec.type)));
-  if (parseElementType(*raw.datatype) != spec.type) return wrong("InvalidDatatype", "has datatype " + quoted(*raw.datatype) + "; the model takes " + std::string(elementTypeName(spec.type)));
+  if (parseElementType(*raw.datatype) != spec.type)
+    return wrong("InvalidDatatype", "has datatype " + quoted(*raw.datatype) + "; the model takes " + std::string(elementTypeName(spec.type)));
   if (!raw.shape) return wrong("InvalidShape", "has no shape; the model takes " + shapeText(spec.shape));
   if (const Status shape = checkShape(spec, *raw.shape); !shape) return shape.error();
   if (raw.binarySize && raw.data) return wrong("InvalidData", "has both data and binary_data_size; send one of them");
   if (!raw.binarySize && !raw.data) return wrong("InvalidData", "has neither data nor binary_data_size");
-  if (raw.binarySize && !binaryAllowed) return wrong("InvalidData", "has binary_data_size, but the request has no header Inference-Header-Content-Length, so the whole body is JSON");
-  if (raw.data && !jsonCarries(spec.type)) return wrong("NotInJson", "is " + std::string(elementTypeName(spec.type)) + ", which JSON cannot carry; send its bytes with binary_data_size");
+  if (raw.binarySize && !binaryAllowed)
+    return wrong("InvalidData", "has binary_data_size, but the request has no header Inference-Header-Content-Length, so the whole body is JSON");
+  if (raw.data && !jsonCarries(spec.type))
+    return wrong("NotInJson", "is " + std::string(elementTypeName(spec.type)) + ", which JSON cannot carry; send its bytes with binary_data_size");
   const auto length = dataLength(spec, *raw.shape, raw);
   if (!length) return length.error();
   if (*length > kMaxCell) return wrong("InvalidShape", "is larger than any request may be");
@@ -94,7 +110,8 @@ Status checkBinaryTotal(const InferRequest& request, std::optional<std::uint64_t
   std::uint64_t total = 0;
   for (const RequestInput& input : request.inputs) total += input.source == Source::Binary ? input.length : 0;
   if (total == binaryLength.value_or(0)) return {};
-  return badRequest("InvalidBody", "the inputs' binary_data_size add up to " + std::to_string(total) + " bytes, but " + std::to_string(binaryLength.value_or(0)) +
+  return badRequest("InvalidBody", "the inputs' binary_data_size add up to " + std::to_string(total) + " bytes, but " +
+                                       std::to_string(binaryLength.value_or(0)) +
                                        " bytes follow the JSON; they must be equal (Content-Length = Inference-Header-Content-Length + the sizes)");
 }
 
@@ -113,8 +130,9 @@ Status checkAllPresent(const InferRequest& request, const ModelSignature& signat
 
 Status checkOutput(const TensorSpec& spec, bool binary) {
   if (binary || jsonCarries(spec.type)) return {};
-  return badRequest("NotInJson", "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
-                                     ", which JSON cannot carry; ask for it with parameter \"binary_data\": true (or \"binary_data_output\": true for all)");
+  return badRequest("NotInJson",
+                    "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
+                        ", which JSON cannot carry; ask for it with parameter \"binary_data\": true (or \"binary_data_output\": true for all)");
 }
 
 Status resolveOutputs(const RawRequest& raw, const ModelSignature& signature, InferRequest& request) {
@@ -130,11 +148,16 @@ Status resolveOutputs(const RawRequest& raw, const ModelSignature& signature, In
   for (const RawOutput& output : raw.outputs) {
     if (!output.name) return badRequest("InvalidOutput", "an entry of \"outputs\" has no name; the model gives " + list(signature.outputs));
     const int index = find(signature.outputs, *output.name);
-    if (index < 0) return badRequest("UnknownOutput", "output " + quoted(*output.name) + " is not one of the model's; it gives " + list(signature.outputs));
+    if (index < 0)
+      return badRequest("UnknownOutput", "output " + quoted(*output.name) + " is not one of the model's; it gives " + list(signature.outputs));
     if (given[static_cast<std::size_t>(index)]) return badRequest("DuplicateOutput", "output " + quoted(*output.name) + " is asked for twice");
     given[static_cast<std::size_t>(index)] = true;
-    if (output.sharedMemory) return Error{Code::Unimplemented, "SharedMemoryUnsupported", "output " + quoted(*output.name) + " names a shared memory region; take it in the answer"};
-    if (output.classification) return Error{Code::Unimplemented, "ClassificationUnsupported", "output " + quoted(*output.name) + " asks for classification; take the tensor itself"};
+    if (output.sharedMemory)
+      return Error{Code::Unimplemented, "SharedMemoryUnsupported",
+                   "output " + quoted(*output.name) + " names a shared memory region; take it in the answer"};
+    if (output.classification)
+      return Error{Code::Unimplemented, "ClassificationUnsupported",
+                   "output " + quoted(*output.name) + " asks for classification; take the tensor itself"};
     const bool binary = output.binary.value_or(binaryDefault);
     if (const Status ok = checkOutput(signature.outputs[static_cast<std::size_t>(index)], binary); !ok) return ok;
     request.outputs.push_back({index, binary});
@@ -147,13 +170,18 @@ Status checkByteStrings(std::string_view name, std::uint64_t count, std::span<co
   std::size_t at = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint32_t length = 0;
-    if (data.size() - at < sizeof length) return wrong("BYTES element " + std::to_string(i) + " of " + std::to_string(count) + " lies beyond the tensor's " + std::to_string(data.size()) + " bytes");
+    if (data.size() - at < sizeof length)
+      return wrong("BYTES element " + std::to_string(i) + " of " + std::to_string(count) + " lies beyond the tensor's " +
+                   std::to_string(data.size()) + " bytes");
     std::memcpy(&length, data.data() + at, sizeof length);
     at += sizeof length;
-    if (length > data.size() - at) return wrong("BYTES element " + std::to_string(i) + " says " + std::to_string(length) + " bytes, but only " + std::to_string(data.size() - at) + " are left in the tensor");
+    if (length > data.size() - at)
+      return wrong("BYTES element " + std::to_string(i) + " says " + std::to_string(length) + " bytes, but only " + std::to_string(data.size() - at) +
+                   " are left in the tensor");
     at += length;
   }
-  if (at != data.size()) return wrong(std::to_string(data.size() - at) + " bytes are left behind the last of its " + std::to_string(count) + " BYTES elements");
+  if (at != data.size())
+    return wrong(std::to_string(data.size() - at) + " bytes are left behind the last of its " + std::to_string(count) + " BYTES elements");
   return {};
 }
 
@@ -184,9 +212,13 @@ Result<InferRequest> parseInferRequest(std::string_view json, const ModelSignatu
 }
 
 Result<InferRequest> rawInferRequest(const ModelSignature& signature, std::uint64_t bodyLength) {
-  if (signature.inputs.size() != 1) return badRequest("InvalidBody", "a raw body (Inference-Header-Content-Length: 0) needs a model with one input; this one takes " + list(signature.inputs));
+  if (signature.inputs.size() != 1)
+    return badRequest("InvalidBody",
+                      "a raw body (Inference-Header-Content-Length: 0) needs a model with one input; this one takes " + list(signature.inputs));
   const TensorSpec& spec = signature.inputs.front();
-  const auto wrong = [&](const std::string& why) { return badRequest("InvalidBody", "a raw body of " + std::to_string(bodyLength) + " bytes is no " + describe(spec) + ": " + why); };
+  const auto wrong = [&](const std::string& why) {
+    return badRequest("InvalidBody", "a raw body of " + std::to_string(bodyLength) + " bytes is no " + describe(spec) + ": " + why);
+  };
   if (bodyLength > kMaxCell) return wrong("it is larger than any request may be");
   Shape shape = spec.shape;
   std::int64_t* open = nullptr;
@@ -206,8 +238,10 @@ Result<InferRequest> rawInferRequest(const ModelSignature& signature, std::uint6
   } else {
     const auto unit = tensorBytes(spec.type, shape);
     if (!unit) return wrong("its shape overflows");
-    if (open != nullptr && *unit > 0 && bodyLength % *unit == 0) *open = static_cast<std::int64_t>(bodyLength / *unit);
-    else if (*unit != bodyLength) return wrong("its size must be " + std::string(open != nullptr ? "a multiple of " : "") + std::to_string(*unit));
+    if (open != nullptr && *unit > 0 && bodyLength % *unit == 0)
+      *open = static_cast<std::int64_t>(bodyLength / *unit);
+    else if (*unit != bodyLength)
+      return wrong("its size must be " + std::string(open != nullptr ? "a multiple of " : "") + std::to_string(*unit));
   }
   input.shape = std::move(shape);
   request.inputs.push_back(std::move(input));
@@ -224,8 +258,11 @@ Status fillJson(const InferRequest& request, const ModelSignature& signature, st
       const auto length = static_cast<std::uint32_t>(input.length - 4);
       std::memcpy(out.data(), &length, sizeof length);
     } else if (input.source == Source::Json && spec.type == ElementType::ByteString) {
-      if (!nestedAs(input.json, input.shape)) return badRequest("InvalidData", "data of input " + quoted(spec.name) + " is nested in another way than shape " + shapeText(input.shape) + "; send it flat or nested as the shape says");
-      if (!readStrings(input.json, out.data(), out.size())) return badRequest("InvalidData", "input " + quoted(spec.name) + " is BYTES: each element of data must be text");
+      if (!nestedAs(input.json, input.shape))
+        return badRequest("InvalidData", "data of input " + quoted(spec.name) + " is nested in another way than shape " + shapeText(input.shape) +
+                                             "; send it flat or nested as the shape says");
+      if (!readStrings(input.json, out.data(), out.size()))
+        return badRequest("InvalidData", "input " + quoted(spec.name) + " is BYTES: each element of data must be text");
     } else if (input.source == Source::Json) {
       if (const Status ok = readNumbers(spec.name, input.json, spec.type, input.shape, out); !ok) return ok;
     }
@@ -242,7 +279,9 @@ Status checkBinary(const InferRequest& request, const ModelSignature& signature,
       if (const Status ok = checkByteStrings(spec.name, static_cast<std::uint64_t>(*elementCount(input.shape)), data); !ok) return ok;
     } else if (spec.type == ElementType::Bool) {
       const auto bad = std::find_if(data.begin(), data.end(), [](std::byte b) { return b > std::byte{1}; });
-      if (bad != data.end()) return badRequest("InvalidData", "element " + std::to_string(bad - data.begin()) + " of input " + quoted(spec.name) + " is " + std::to_string(std::to_integer<int>(*bad)) + ", but BOOL bytes are 0 or 1");
+      if (bad != data.end())
+        return badRequest("InvalidData", "element " + std::to_string(bad - data.begin()) + " of input " + quoted(spec.name) + " is " +
+                                             std::to_string(std::to_integer<int>(*bad)) + ", but BOOL bytes are 0 or 1");
     }
   }
   return {};
@@ -253,8 +292,11 @@ Result<std::optional<std::uint64_t>> parseHeaderLength(std::string_view header, 
   std::uint64_t length = 0;
   const char* end = header.data() + header.size();
   const auto [stop, fault] = std::from_chars(header.data(), end, length);
-  if (fault != std::errc{} || stop != end) return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + quoted(header) + "; it must be the number of bytes of the JSON");
-  if (length > bodyLength) return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + std::to_string(length) + ", but the body has only " + std::to_string(bodyLength) + " bytes");
+  if (fault != std::errc{} || stop != end)
+    return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + quoted(header) + "; it must be the number of bytes of the JSON");
+  if (length > bodyLength)
+    return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + std::to_string(length) + ", but the body has only " +
+                                                 std::to_string(bodyLength) + " bytes");
   return std::optional<std::uint64_t>{length};
 }
 

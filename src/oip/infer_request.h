@@ -1,16 +1,17 @@
 // Inference requests: from the JSON header to checked tensors with a place in the cell each.
 //
 // Two steps, so that tensor bytes are never held twice:
-//   1. parseInferRequest(json, ...) reads the JSON part alone, checks every name, type, shape and size against the model, and lays the inputs out in a cell: 64-byte
-//      aligned offsets, `cellBytes` in all. The caller allocates a cell and reads binary parts from the connection straight to their offsets (they follow the JSON in
-//      the order of `inputs`);
+//   1. parseInferRequest(json, ...) reads the JSON part alone, checks every name, type, shape and size against the model, and lays the inputs out in
+//   a cell: 64-byte
+//      aligned offsets, `cellBytes` in all. The caller allocates a cell and reads binary parts from the connection straight to their offsets (they
+//      follow the JSON in the order of `inputs`);
 //   2. fillJson() writes tensors that came as JSON into the cell; checkBinary() checks what only the bytes can tell (BYTES lengths, BOOL values).
-// Without the header Inference-Header-Content-Length the whole body is JSON, whatever its content type. With `0` the body is one raw tensor: rawInferRequest().
-// Untrusted input: depth, counts and ranks are bounded; products of shapes may not overflow; numbers beyond their type's range are refused; bare NaN, Infinity and
-// -Infinity are read as such. Unknown JSON members are ignored. FP16 and BF16 travel as binary only.
-// Errors: InvalidArgument with a message that names the tensor and the fix; Unimplemented for extensions that are not served (client shared memory, classification).
-// O(bytes). JSON data is read twice: for structure and count, then for values. Pure. Thread-compatible.
-// Source: KServe Open Inference Protocol v2, binary tensor data extension.
+// Without the header Inference-Header-Content-Length the whole body is JSON, whatever its content type. With `0` the body is one raw tensor:
+// rawInferRequest(). Untrusted input: depth, counts and ranks are bounded; products of shapes may not overflow; numbers beyond their type's range are
+// refused; bare NaN, Infinity and -Infinity are read as such. Unknown JSON members are ignored. FP16 and BF16 travel as binary only. Errors:
+// InvalidArgument with a message that names the tensor and the fix; Unimplemented for extensions that are not served (client shared memory,
+// classification). O(bytes). JSON data is read twice: for structure and count, then for values. Pure. Thread-compatible. Source: KServe Open
+// Inference Protocol v2, binary tensor data extension.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,8 @@
 namespace coterie::oip {
 
 inline constexpr std::size_t kCellAlignment = 64;
-inline constexpr std::size_t kMaxTensors = 1024;     // inputs, and outputs asked for
-inline constexpr std::size_t kMaxParameters = 256;   // on the request
+inline constexpr std::size_t kMaxTensors = 1024;    // inputs, and outputs asked for
+inline constexpr std::size_t kMaxParameters = 256;  // on the request
 inline constexpr std::size_t kMaxRank = 32;
 
 enum class Source : std::uint8_t {
@@ -39,29 +40,31 @@ enum class Source : std::uint8_t {
 };
 
 struct RequestInput {
-  int input{0};              // index into the signature
+  int input{0};  // index into the signature
   Shape shape;
   Source source{Source::Binary};
-  std::uint64_t offset{0};   // in the cell, aligned
-  std::uint64_t length{0};   // bytes in the cell
-  std::string_view json;     // for Source::Json: the text of `data`, inside the parsed text
+  std::uint64_t offset{0};  // in the cell, aligned
+  std::uint64_t length{0};  // bytes in the cell
+  std::string_view json;    // for Source::Json: the text of `data`, inside the parsed text
 };
 
 struct RequestOutput {
-  int output{0};             // index into the signature
-  bool binary{false};        // else JSON
+  int output{0};       // index into the signature
+  bool binary{false};  // else JSON
 };
 
 struct InferRequest {
-  std::string id;                         // empty: none
-  std::vector<RequestInput> inputs;       // in the order sent
-  std::vector<RequestOutput> outputs;     // in the order wanted; never empty for a model with outputs
+  std::string id;                      // empty: none
+  std::vector<RequestInput> inputs;    // in the order sent
+  std::vector<RequestOutput> outputs;  // in the order wanted; never empty for a model with outputs
   std::uint64_t cellBytes{0};
-  std::optional<Micros> timeout;          // parameter `timeout`
+  std::optional<Micros> timeout;  // parameter `timeout`
 };
 
-// `binaryLength`: bytes that follow the JSON (Inference-Header-Content-Length given); nullopt: the body is JSON alone. `json` must outlive the request.
-[[nodiscard]] Result<InferRequest> parseInferRequest(std::string_view json, const ModelSignature& signature, std::optional<std::uint64_t> binaryLength);
+// `binaryLength`: bytes that follow the JSON (Inference-Header-Content-Length given); nullopt: the body is JSON alone. `json` must outlive the
+// request.
+[[nodiscard]] Result<InferRequest> parseInferRequest(std::string_view json, const ModelSignature& signature,
+                                                     std::optional<std::uint64_t> binaryLength);
 
 // Inference-Header-Content-Length: 0. The model must have one input, at most one of whose dimensions is open; outputs come back binary.
 [[nodiscard]] Result<InferRequest> rawInferRequest(const ModelSignature& signature, std::uint64_t bodyLength);

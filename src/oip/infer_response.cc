@@ -5,7 +5,8 @@
 
 namespace coterie::oip {
 
-Status writeInferResponse(std::string_view model, std::string_view version, std::string_view id, std::span<const OutputView> outputs, InferResponse& out) {
+Status writeInferResponse(std::string_view model, std::string_view version, std::string_view id, std::span<const OutputView> outputs,
+                          InferResponse& out) {
   out.json.clear();
   out.parts.clear();
   out.binary = false;
@@ -15,7 +16,13 @@ Status writeInferResponse(std::string_view model, std::string_view version, std:
   if (!id.empty()) json.field("id").text(id);
   json.field("outputs").open('[');
   for (const OutputView& output : outputs) {
-    json.open('{').field("name").text(output.spec->name).field("datatype").text(elementTypeName(output.spec->type)).field("shape").shape(*output.shape);
+    json.open('{')
+        .field("name")
+        .text(output.spec->name)
+        .field("datatype")
+        .text(elementTypeName(output.spec->type))
+        .field("shape")
+        .shape(*output.shape);
     if (output.binary) {
       json.field("parameters").open('{').field("binary_data_size").number(static_cast<std::int64_t>(output.data.size())).close('}');
       out.binary = true;

@@ -24,8 +24,10 @@ TEST(InferResponse, BinaryOutputsStayInPlace) {
   const std::vector<OutputView> views{{&x, &one, bytesOf(first), true}, {&y, &two, bytesOf(second), false}};
   InferResponse response;
   ASSERT_TRUE(writeInferResponse("m", "1", "a\"b", views, response).ok());
-  EXPECT_EQ(response.json, R"({"model_name":"m","model_version":"1","id":"a\"b","outputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}},)"
-                           R"({"name":"y","datatype":"INT8","shape":[2],"data":[1,-1]}]})");
+  EXPECT_EQ(
+      response.json,
+      R"({"model_name":"m","model_version":"1","id":"a\"b","outputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}},)"
+      R"({"name":"y","datatype":"INT8","shape":[2],"data":[1,-1]}]})");
   ASSERT_EQ(response.parts.size(), 1U);
   EXPECT_EQ(static_cast<const void*>(response.parts[0].data()), first.data());
   EXPECT_TRUE(response.binary);
@@ -56,7 +58,8 @@ TEST(InferResponse, HostileBytesOutputsAreRefused) {
 
 TEST(JsonText, Utf8Table) {
   for (const std::string_view good : {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xED\x9F\xBF"}) EXPECT_TRUE(isUtf8(good));
-  for (const std::string_view bad : {"\x80", "\xC3", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80", "\xFF"}) EXPECT_FALSE(isUtf8(bad));
+  for (const std::string_view bad : {"\x80", "\xC3", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80", "\xFF"})
+    EXPECT_FALSE(isUtf8(bad));
   std::string json;
   appendJsonString(json, "a\x01\n\xFFz");
   EXPECT_EQ(json, "\"a\\u0001\\n\xEF\xBF\xBDz\"");
@@ -64,13 +67,16 @@ TEST(JsonText, Utf8Table) {
 
 TEST(Documents, Bodies) {
   const ModelSignature signature{{{"x", ElementType::ByteString, {kDynamic, 2}, true}}, {{"y", ElementType::Fp32, {}, false}}};
-  EXPECT_EQ(modelMetadata("m", &signature), R"({"name":"m","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"BYTES","shape":[-1,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[]}]})");
+  EXPECT_EQ(
+      modelMetadata("m", &signature),
+      R"({"name":"m","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"BYTES","shape":[-1,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[]}]})");
   EXPECT_NE(modelConfig("m", &signature).find(R"("data_type":"TYPE_STRING","dims":[-1,2],"optional":true)"), std::string::npos);
   EXPECT_EQ(errorBody({Code::ResourceExhausted, "QueueFull", "busy"}, "queuedRequests", Millis(1500), "r1"),
             R"({"error":"busy","reason":"QueueFull","limit":"queuedRequests","retryAfterMs":1500,"requestId":"r1"})");
   EXPECT_EQ(errorBody({Code::NotFound, "NotFound", "no"}, "", {}, ""), R"({"error":"no","reason":"NotFound"})");
   const std::vector<IndexEntry> index{{"a.b", true, ""}, {"c", false, "Loading"}};
-  EXPECT_EQ(repositoryIndex(index), R"([{"name":"a.b","version":"1","state":"READY","reason":""},{"name":"c","version":"1","state":"UNAVAILABLE","reason":"Loading"}])");
+  EXPECT_EQ(repositoryIndex(index),
+            R"([{"name":"a.b","version":"1","state":"READY","reason":""},{"name":"c","version":"1","state":"UNAVAILABLE","reason":"Loading"}])");
 }
 
 // What one side writes as JSON the other reads back bit for bit: an answer's outputs sent again as a request's inputs.
@@ -78,7 +84,8 @@ std::string elementBytes(ElementType type) {
   if (type == ElementType::ByteString) {
     std::string text;
     const auto length = *rc::gen::inRange(0, 5);
-    for (int i = 0; i < length; ++i) text += *rc::gen::element<std::string>("a", "\"", "\\", "\n", std::string(1, '\0'), "\xC3\xA9", "\xF0\x9F\x98\x80", "]", ",");
+    for (int i = 0; i < length; ++i)
+      text += *rc::gen::element<std::string>("a", "\"", "\\", "\n", std::string(1, '\0'), "\xC3\xA9", "\xF0\x9F\x98\x80", "]", ",");
     const auto size = static_cast<std::uint32_t>(text.size());
     return std::string(reinterpret_cast<const char*>(&size), 4) + text;
   }

@@ -52,14 +52,19 @@ void appendJsonString(std::string& json, std::string_view text) {
   json += '"';
   while (!text.empty()) {
     std::size_t plain = 0;
-    while (plain < text.size() && static_cast<unsigned char>(text[plain]) >= 0x20 && static_cast<unsigned char>(text[plain]) < 0x80 && text[plain] != '"' && text[plain] != '\\') ++plain;
+    while (plain < text.size() && static_cast<unsigned char>(text[plain]) >= 0x20 && static_cast<unsigned char>(text[plain]) < 0x80 &&
+           text[plain] != '"' && text[plain] != '\\')
+      ++plain;
     json.append(text.substr(0, plain));
     text.remove_prefix(plain);
     if (text.empty()) break;
     const std::size_t sequence = utf8Sequence(text);
-    if (sequence > 1) json.append(text.substr(0, sequence));
-    else if (sequence == 0) json += "\xEF\xBF\xBD";
-    else appendEscape(json, text.front());
+    if (sequence > 1)
+      json.append(text.substr(0, sequence));
+    else if (sequence == 0)
+      json += "\xEF\xBF\xBD";
+    else
+      appendEscape(json, text.front());
     text.remove_prefix(sequence == 0 ? 1 : sequence);
   }
   json += '"';

@@ -1,7 +1,8 @@
 // Writing JSON text: strings with escapes, shortest numbers that read back exactly, and a small writer that puts the commas.
 //
-// Strings that are not UTF-8 are written with U+FFFD for each offending byte, so the text is always valid JSON. Non-finite floats are written bare (NaN, Infinity,
-// -Infinity), as Python and the protocol's stock clients read and write them. All functions append; nothing here fails. O(length). Thread-compatible.
+// Strings that are not UTF-8 are written with U+FFFD for each offending byte, so the text is always valid JSON. Non-finite floats are written bare
+// (NaN, Infinity, -Infinity), as Python and the protocol's stock clients read and write them. All functions append; nothing here fails. O(length).
+// Thread-compatible.
 #pragma once
 
 #include <charconv>

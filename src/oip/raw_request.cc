@@ -76,7 +76,9 @@ class Handler {
     // RapidJSON has just passed the number: its text ends here and starts after the last character that cannot be in one.
     const std::size_t end = stream_.Tell();
     std::size_t start = end;
-    while (start > 0 && json_[start - 1] != ',' && json_[start - 1] != ':' && json_[start - 1] != '[' && static_cast<unsigned char>(json_[start - 1]) > ' ') --start;
+    while (start > 0 && json_[start - 1] != ',' && json_[start - 1] != ':' && json_[start - 1] != '[' &&
+           static_cast<unsigned char>(json_[start - 1]) > ' ')
+      --start;
     return scalar({Kind::Number, false, json_.substr(start, end - start)});
   }
   bool scalar(const Scalar& value);
@@ -189,7 +191,8 @@ bool Handler::StartArray() {
     case At::Input: {
       RawInput& input = request_.inputs.back();
       if (member_ == Member::Shape) return input.shape.emplace(), push(At::Shape);
-      if (member_ != Member::Data) return member_ == Member::Other ? push(At::Skip) : fail("name and datatype" + place() + " must be text, parameters an object");
+      if (member_ != Member::Data)
+        return member_ == Member::Other ? push(At::Skip) : fail("name and datatype" + place() + " must be text, parameters an object");
       if (input.data) return fail("data" + place() + " is given twice");
       dataStart_ = stream_.Tell() - 1;
       dataDepth_ = depth_;
@@ -219,8 +222,10 @@ bool Handler::scalar(const Scalar& value) {
       std::int64_t dim = 0;
       const char* end = value.text.data() + value.text.size();
       const auto [stop, fault] = std::from_chars(value.text.data(), end, dim);
-      if (value.kind != Kind::Number || fault != std::errc{} || stop != end || dim < 0) return fail("shape" + place() + " must be a list of whole numbers, none below 0");
-      if (request_.inputs.back().shape->size() == kMaxRank) return fail("shape" + place() + " has more than " + std::to_string(kMaxRank) + " dimensions");
+      if (value.kind != Kind::Number || fault != std::errc{} || stop != end || dim < 0)
+        return fail("shape" + place() + " must be a list of whole numbers, none below 0");
+      if (request_.inputs.back().shape->size() == kMaxRank)
+        return fail("shape" + place() + " has more than " + std::to_string(kMaxRank) + " dimensions");
       return request_.inputs.back().shape->push_back(dim), true;
     }
     case At::Data: return ++request_.inputs.back().elements, true;  // the values' kinds are checked when they are converted
@@ -246,7 +251,8 @@ bool Handler::tensorMember(const Scalar& value, std::optional<std::string>& name
   const bool matters = datatype != nullptr ? member_ != Member::Other : member_ == Member::Name;
   if (!matters) return true;
   if (member_ == Member::Name) return value.kind == Kind::Text ? (name.emplace(value.text), true) : fail("name" + place() + " must be text");
-  if (member_ == Member::Datatype) return value.kind == Kind::Text ? (datatype->emplace(value.text), true) : fail("datatype" + place() + " must be text like \"FP32\"");
+  if (member_ == Member::Datatype)
+    return value.kind == Kind::Text ? (datatype->emplace(value.text), true) : fail("datatype" + place() + " must be text like \"FP32\"");
   if (member_ == Member::Parameters) return value.kind == Kind::Null ? true : fail("parameters" + place() + " must be an object");
   return fail(member_ == Member::Shape ? "shape" + place() + " must be a list of whole numbers" : "data" + place() + " must be a list");
 }
@@ -255,7 +261,8 @@ bool Handler::wantUnsigned(const Scalar& value, std::optional<std::uint64_t>& ou
   std::uint64_t parsed = 0;
   const char* end = value.text.data() + value.text.size();
   const auto [stop, fault] = std::from_chars(value.text.data(), end, parsed);
-  if (value.kind != Kind::Number || fault != std::errc{} || stop != end) return fail("parameter " + quoted(parameter_) + place() + " must be a whole number, not below 0");
+  if (value.kind != Kind::Number || fault != std::errc{} || stop != end)
+    return fail("parameter " + quoted(parameter_) + place() + " must be a whole number, not below 0");
   return out = parsed, true;
 }
 
@@ -324,9 +331,11 @@ Result<RawRequest> readRequest(std::string_view json) {
   const rapidjson::ParseResult result = reader.Parse<kParseFlags>(stream, handler);
   if (handler.fault()) return *handler.fault();
   if (result.IsError()) {
-    return badRequest("MalformedJson", "the request is not valid JSON at byte " + std::to_string(result.Offset()) + handler.place() + ": " + rapidjson::GetParseError_En(result.Code()));
+    return badRequest("MalformedJson", "the request is not valid JSON at byte " + std::to_string(result.Offset()) + handler.place() + ": " +
+                                           rapidjson::GetParseError_En(result.Code()));
   }
-  if (stream.Tell() != json.size()) return badRequest("MalformedJson", "the JSON ends at byte " + std::to_string(stream.Tell()) + ", but more bytes follow");
+  if (stream.Tell() != json.size())
+    return badRequest("MalformedJson", "the JSON ends at byte " + std::to_string(stream.Tell()) + ", but more bytes follow");
   return std::move(handler.request());
 }
 

@@ -1,6 +1,7 @@
 // The JSON of an inference request before it is compared with a model: what was written, and where. Internal to src/oip.
 //
-// readRequest() checks the JSON's syntax and UTF-8, its depth, and the kind of each member that the protocol knows; it converts no tensor data, only counts it.
+// readRequest() checks the JSON's syntax and UTF-8, its depth, and the kind of each member that the protocol knows; it converts no tensor data, only
+// counts it.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,8 @@ struct RawRequest {
 
 [[nodiscard]] Result<RawRequest> readRequest(std::string_view json);
 
-// Decodes the strings of a JSON list into `out`, each behind its 4-byte little-endian length. False if `out` is not filled exactly, or an element is no string.
+// Decodes the strings of a JSON list into `out`, each behind its 4-byte little-endian length. False if `out` is not filled exactly, or an element is
+// no string.
 [[nodiscard]] bool readStrings(std::string_view data, std::byte* out, std::size_t size);
 
 // Text for messages: quoted, at most 80 bytes.

@@ -60,10 +60,10 @@ std::optional<Path> split(std::string_view path) {
 
 Endpoint modelEndpoint(std::string_view verb) {
   constexpr std::array<std::pair<std::string_view, Endpoint>, 5> kVerbs{{{"", Endpoint::ModelMetadata},
-                                                                        {"infer", Endpoint::Infer},
-                                                                        {"ready", Endpoint::ModelReady},
-                                                                        {"config", Endpoint::ModelConfig},
-                                                                        {"stats", Endpoint::ModelStatistics}}};
+                                                                         {"infer", Endpoint::Infer},
+                                                                         {"ready", Endpoint::ModelReady},
+                                                                         {"config", Endpoint::ModelConfig},
+                                                                         {"stats", Endpoint::ModelStatistics}}};
   for (const auto& [name, endpoint] : kVerbs) {
     if (name == verb) return endpoint;
   }
@@ -85,8 +85,10 @@ Target modelTarget(const Path& path) {
     target.version = std::move(*version);
     next = 5;
   }
-  if (path.at(next) == "trace" && path.at(next + 1) == "setting" && path.size == next + 2) target.endpoint = Endpoint::TraceSetting;
-  else if (path.size <= next + 1) target.endpoint = modelEndpoint(path.at(next));
+  if (path.at(next) == "trace" && path.at(next + 1) == "setting" && path.size == next + 2)
+    target.endpoint = Endpoint::TraceSetting;
+  else if (path.size <= next + 1)
+    target.endpoint = modelEndpoint(path.at(next));
   return target.endpoint == Endpoint::Unknown ? Target{} : target;
 }
 

@@ -1,8 +1,8 @@
 // Request targets of the protocol: what a path asks for.
 //
-// parseTarget() takes the path of an HTTP request target (a query, if any, is ignored), decodes percent escapes in names and says which endpoint it is; it does
-// not know which models exist. A model is named `service` (in the caller's namespace) or `namespace.service`; the split is at the first dot.
-// O(length). Pure. Thread-compatible.
+// parseTarget() takes the path of an HTTP request target (a query, if any, is ignored), decodes percent escapes in names and says which endpoint it
+// is; it does not know which models exist. A model is named `service` (in the caller's namespace) or `namespace.service`; the split is at the first
+// dot. O(length). Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -20,18 +20,21 @@ namespace {
 
 enum class Fault : std::uint8_t { None, NotNumber, NotWhole, OutOfRange };
 
-// std::from_chars says out of range for both ends. A number that is too small is zero: its decimal point lies left of its first digit that is not zero.
+// std::from_chars says out of range for both ends. A number that is too small is zero: its decimal point lies left of its first digit that is not
+// zero.
 bool isTiny(std::string_view number) {
   std::int64_t magnitude = 0;
   bool point = false;
   bool significant = false;
   std::size_t i = number.front() == '-' ? 1 : 0;
   for (; i < number.size() && number[i] != 'e' && number[i] != 'E'; ++i) {
-    if (number[i] == '.') point = true;
+    if (number[i] == '.')
+      point = true;
     else if (number[i] != '0' || significant) {
       significant = true;
       magnitude += point ? 0 : 1;
-    } else if (point) --magnitude;
+    } else if (point)
+      --magnitude;
   }
   std::int64_t exponent = 0;
   if (i + 1 < number.size()) {
@@ -77,9 +80,12 @@ Fault parseBool(std::string_view token, std::uint8_t& out) {
 
 template <typename T>
 Fault parseElement(std::string_view token, T& out) {
-  if constexpr (std::is_same_v<T, bool>) return Fault::NotNumber;
-  else if constexpr (std::is_floating_point_v<T>) return parseFloat(token, out);
-  else return parseInteger(token, out);
+  if constexpr (std::is_same_v<T, bool>)
+    return Fault::NotNumber;
+  else if constexpr (std::is_floating_point_v<T>)
+    return parseFloat(token, out);
+  else
+    return parseInteger(token, out);
 }
 
 std::string_view rangeText(ElementType type) {
@@ -126,7 +132,9 @@ Status readAll(std::string_view name, std::string_view data, ElementType type, s
     ++index;
     at = end;
   }
-  if (index != count) return badRequest("InvalidData", "input " + quoted(name) + " has " + std::to_string(index) + " elements, its shape says " + std::to_string(count));
+  if (index != count)
+    return badRequest("InvalidData",
+                      "input " + quoted(name) + " has " + std::to_string(index) + " elements, its shape says " + std::to_string(count));
   return {};
 }
 
@@ -158,13 +166,16 @@ Status appendByteStrings(std::string& json, const TensorSpec& spec, std::int64_t
   std::size_t at = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t length = 0;
-    if (data.size() - at < sizeof length) return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " is shorter than its shape says"};
+    if (data.size() - at < sizeof length)
+      return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " is shorter than its shape says"};
     std::memcpy(&length, data.data() + at, sizeof length);
     at += sizeof length;
-    if (length > data.size() - at) return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " has an element longer than the tensor"};
+    if (length > data.size() - at)
+      return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " has an element longer than the tensor"};
     const std::string_view element(text + at, length);
     if (!isUtf8(element)) {
-      return badRequest("NotUtf8", "element " + std::to_string(i) + " of output " + quoted(spec.name) + " is not UTF-8, so JSON cannot carry it; ask for it with parameter \"binary_data\": true");
+      return badRequest("NotUtf8", "element " + std::to_string(i) + " of output " + quoted(spec.name) +
+                                       " is not UTF-8, so JSON cannot carry it; ask for it with parameter \"binary_data\": true");
     }
     if (i > 0) json += ',';
     appendJsonString(json, element);
@@ -177,7 +188,9 @@ Status appendByteStrings(std::string& json, const TensorSpec& spec, std::int64_t
 }  // namespace
 
 Status readNumbers(std::string_view name, std::string_view data, ElementType type, const Shape& shape, std::span<std::byte> out) {
-  if (!nestedAs(data, shape)) return badRequest("InvalidData", "data of input " + quoted(name) + " is nested in another way than shape " + shapeText(shape) + "; send it flat or nested as the shape says");
+  if (!nestedAs(data, shape))
+    return badRequest("InvalidData", "data of input " + quoted(name) + " is nested in another way than shape " + shapeText(shape) +
+                                         "; send it flat or nested as the shape says");
   switch (type) {
     case ElementType::Bool: return readAll<std::uint8_t>(name, data, type, out, parseBool);
     case ElementType::Uint8: return readAs<std::uint8_t>(name, data, type, out);
@@ -215,8 +228,10 @@ bool nestedAs(std::string_view data, const Shape& shape) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     const char c = data[i];
     if (quotedText) {
-      if (c == '\\') ++i;
-      else if (c == '"') quotedText = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        quotedText = false;
     } else if (c == '[') {
       member();
       ++depth;
@@ -265,7 +280,8 @@ Status appendTensor(std::string& json, const TensorSpec& spec, const Shape& shap
     case ElementType::ByteString: status = appendByteStrings(json, spec, *count, data); break;
     case ElementType::Fp16:
     case ElementType::Bf16:
-      status = badRequest("NotInJson", "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) + ", which JSON cannot carry; ask for it with parameter \"binary_data\": true");
+      status = badRequest("NotInJson", "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
+                                           ", which JSON cannot carry; ask for it with parameter \"binary_data\": true");
       break;
   }
   json += ']';

@@ -12,7 +12,10 @@ namespace {
 class HeapCell final : public InputCell {
  public:
   HeapCell(std::size_t bytes, std::shared_ptr<std::size_t> cells, std::shared_ptr<std::size_t> used)
-      : size_((bytes + 63) / 64 * 64), memory_(static_cast<std::byte*>(std::aligned_alloc(64, size_))), cells_(std::move(cells)), used_(std::move(used)) {
+      : size_((bytes + 63) / 64 * 64),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(64, size_))),
+        cells_(std::move(cells)),
+        used_(std::move(used)) {
     ++*cells_;
     *used_ += size_;
   }
@@ -43,7 +46,12 @@ class EchoAnswer final : public Answer {
 }  // namespace
 
 FakeBackend::FakeBackend(EventLoop& loop, ModelSignature signature, Mode mode)
-    : loop_(loop), signature_(std::move(signature)), mode_(mode), cells_(std::make_shared<std::size_t>(0)), used_(std::make_shared<std::size_t>(0)), self_(std::make_shared<FakeBackend*>(this)) {}
+    : loop_(loop),
+      signature_(std::move(signature)),
+      mode_(mode),
+      cells_(std::make_shared<std::size_t>(0)),
+      used_(std::make_shared<std::size_t>(0)),
+      self_(std::make_shared<FakeBackend*>(this)) {}
 
 FakeBackend::~FakeBackend() { *self_ = nullptr; }
 
@@ -110,10 +118,13 @@ void FakeBackend::finish(int instance, int lane) {
   complete(ref, {echo(running.request), Micros(10), {}, Micros(10)});
 }
 
-void FakeBackend::fail(int instance, int lane, Error error) { complete({InstanceId(instance), LaneId(lane)}, {std::move(error), Micros(10), {}, Micros(10)}); }
+void FakeBackend::fail(int instance, int lane, Error error) {
+  complete({InstanceId(instance), LaneId(lane)}, {std::move(error), Micros(10), {}, Micros(10)});
+}
 
 void FakeBackend::crash(int instance, int lane) {
-  complete({InstanceId(instance), LaneId(lane)}, {Error{Code::Unavailable, "InstanceCrashed", "the worker died"}, Micros(10), {}, Micros(10), false, true});
+  complete({InstanceId(instance), LaneId(lane)},
+           {Error{Code::Unavailable, "InstanceCrashed", "the worker died"}, Micros(10), {}, Micros(10), false, true});
   removeLane(instance, lane);
 }
 

@@ -1,8 +1,8 @@
 // A ModelBackend without workers: cells on the heap, lanes that a test makes and breaks, answers that a test gives or that come by themselves.
 //
-// With Mode::Echo a run is answered on the loop's next turn: output i is input i (of one signature's order), byte for byte. With Mode::Manual it waits until the
-// test calls finish() or fail(). Keeps ModelBackend's promises: completion exactly once, never from inside run(); a lane runs one request at a time (asserted).
-// Thread rule: the loop's thread.
+// With Mode::Echo a run is answered on the loop's next turn: output i is input i (of one signature's order), byte for byte. With Mode::Manual it
+// waits until the test calls finish() or fail(). Keeps ModelBackend's promises: completion exactly once, never from inside run(); a lane runs one
+// request at a time (asserted). Thread rule: the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ class FakeBackend final : public ModelBackend {
   // Answers what runs on the lane: by echo, or by an error.
   void finish(int instance, int lane);
   void fail(int instance, int lane, Error error);
-  void crash(int instance, int lane);        // in flight when the worker died; the lane goes
+  void crash(int instance, int lane);          // in flight when the worker died; the lane goes
   void loseUnstarted(int instance, int lane);  // the worker went before it took the request; the lane goes
 
   [[nodiscard]] const std::map<LaneRef, Running>& running() const { return running_; }

@@ -58,7 +58,8 @@ bool writeAll(int fd, const void* from, std::size_t size) {
 
 class Connection {
  public:
-  Connection(std::uint16_t port, const std::string& request, HttpLoadResult& result) : port_(port), request_(request), result_(result), buffer_(256 * 1024) {}
+  Connection(std::uint16_t port, const std::string& request, HttpLoadResult& result)
+      : port_(port), request_(request), result_(result), buffer_(256 * 1024) {}
 
   bool connect(int epoll) {
     fd_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -183,8 +184,10 @@ void work(const TaskHeader& task, const std::string& request, HttpLoadResult& re
   Schedule schedule(task, start);
   for (int i = 0; i < task.connections; ++i) {
     connections.push_back(std::make_unique<Connection>(task.port, request, result));
-    if (connections.back()->connect(epoll.get())) schedule.free(*connections.back(), epoll.get());
-    else ++result.errors;
+    if (connections.back()->connect(epoll.get()))
+      schedule.free(*connections.back(), epoll.get());
+    else
+      ++result.errors;
   }
   std::array<epoll_event, 64> events{};
   while (nowNanos() < start + task.nanos) {
@@ -195,7 +198,8 @@ void work(const TaskHeader& task, const std::string& request, HttpLoadResult& re
     for (int i = 0; i < count; ++i) {
       auto* const connection = static_cast<Connection*>(events[static_cast<std::size_t>(i)].data.ptr);
       if ((events[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) connection->write(epoll.get());
-      if ((events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && connection->read(epoll.get())) schedule.free(*connection, epoll.get());
+      if ((events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && connection->read(epoll.get()))
+        schedule.free(*connection, epoll.get());
     }
   }
   result.wall = Nanos(nowNanos() - start);
@@ -220,7 +224,8 @@ static_assert(std::is_trivially_copyable_v<HttpLoadResult>, "sent through a pipe
 Result<std::unique_ptr<HttpLoad>> HttpLoad::start() {
   std::array<int, 2> tasks{};
   std::array<int, 2> results{};
-  if (::pipe2(tasks.data(), O_CLOEXEC) != 0 || ::pipe2(results.data(), O_CLOEXEC) != 0) return Error{Code::Unavailable, "NoPipe", "cannot make a pipe for the load generator"};
+  if (::pipe2(tasks.data(), O_CLOEXEC) != 0 || ::pipe2(results.data(), O_CLOEXEC) != 0)
+    return Error{Code::Unavailable, "NoPipe", "cannot make a pipe for the load generator"};
   const pid_t child = ::fork();
   if (child < 0) return Error{Code::Unavailable, "NoProcess", "cannot start the load generator"};
   if (child == 0) {

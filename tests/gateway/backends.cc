@@ -42,7 +42,9 @@ void NullBackend::setListener(Listener* listener) {
   for (int lane = 0; lane < lanes_; ++lane) listener->laneReady({{InstanceId(0), LaneId(lane)}, LaneClass::Own});
 }
 
-Result<std::shared_ptr<InputCell>> NullBackend::allocate(std::size_t bytes) { return std::shared_ptr<InputCell>(std::make_shared<Cell>(pool_, bytes)); }
+Result<std::shared_ptr<InputCell>> NullBackend::allocate(std::size_t bytes) {
+  return std::shared_ptr<InputCell>(std::make_shared<Cell>(pool_, bytes));
+}
 
 void NullBackend::run(const LaneRef&, RunRequest, Completion completion) {
   waiting_.push_back(std::move(completion));
@@ -100,7 +102,8 @@ Status Workers::serve(const std::string& name, const std::string& model, int lan
   if (const Status started = runtime_->start(spec); !started) return started.error();
   const std::size_t at = served_.size() - 1;
   loop_.runUntil([&] { return served_[at].pid != 0 || !served_[at].fault.empty(); }, Seconds(60));
-  if (served_[at].pid == 0) return Error{Code::Unavailable, "NotReady", model + ": " + (served_[at].fault.empty() ? "not ready within a minute" : served_[at].fault)};
+  if (served_[at].pid == 0)
+    return Error{Code::Unavailable, "NotReady", model + ": " + (served_[at].fault.empty() ? "not ready within a minute" : served_[at].fault)};
   return {};
 }
 

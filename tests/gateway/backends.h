@@ -22,7 +22,8 @@ namespace coterie::gateway_bench {
 // Cells from a free list; the same four bytes as answer to everything, on the loop's next turn.
 class NullBackend final : public ModelBackend {
  public:
-  NullBackend(EventLoop& loop, ModelSignature signature, int lanes) : loop_(loop), signature_(std::move(signature)), lanes_(lanes), pool_(std::make_shared<Pool>()) {}
+  NullBackend(EventLoop& loop, ModelSignature signature, int lanes)
+      : loop_(loop), signature_(std::move(signature)), lanes_(lanes), pool_(std::make_shared<Pool>()) {}
 
   void setListener(Listener* listener) override;
   [[nodiscard]] const ModelSignature& signature() const override { return signature_; }
@@ -52,7 +53,7 @@ class Workers final : public ContainerRuntime::Listener, public channel::Supervi
 
   // Makes the model, starts a worker with that many lanes, waits until it is ready and publishes it under that name.
   Status serve(const std::string& name, const std::string& model, int lanes);
-  [[nodiscard]] double cpuSeconds() const;  // of all workers, since they started
+  [[nodiscard]] double cpuSeconds() const;                   // of all workers, since they started
   [[nodiscard]] pid_t pidOf(const std::string& name) const;  // of the latest worker of that name
   [[nodiscard]] static std::string runtimeLibrary();
 

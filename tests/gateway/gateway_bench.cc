@@ -4,8 +4,10 @@
 // The load comes over real loopback connections from a process of its own, whose CPU time does not count. Cases:
 //   null-backend/rest-json, rest-binary   a tiny request; 600 KB binary tensors with a reply below 1 KB
 //   tree/rest-binary                      the same through a worker: identity of 16 bytes; the mean of 600 KB
-//   tree/half-load                        MobileNetV2 on L lanes (default: one per CPU), open loop at half of the rate that a closed loop reached; added_p99 is the
-//                                         requests' p99 less the p99 of the runs themselves, so it holds queueing and everything that the gateway adds
+//   tree/half-load                        MobileNetV2 on L lanes (default: one per CPU), open loop at half of the rate that a closed loop reached;
+//   added_p99 is the
+//                                         requests' p99 less the p99 of the runs themselves, so it holds queueing and everything that the gateway
+//                                         adds
 // Medians of R repetitions, interleaved.
 #include <unistd.h>
 
@@ -35,12 +37,14 @@ struct Case {
 };
 
 std::string httpRequest(const std::string& model, const std::string& headers, const std::string& body) {
-  return "POST /v2/models/" + model + "/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer key\r\n" + headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  return "POST /v2/models/" + model + "/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer key\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 std::string binaryRequest(const std::string& model, const std::string& input, const Shape& shape) {
   const std::size_t bytes = static_cast<std::size_t>(*tensorBytes(ElementType::Fp32, shape));
-  const std::string json = R"({"inputs":[{"name":")" + input + R"(","shape":)" + shapeText(shape) + R"(,"datatype":"FP32","parameters":{"binary_data_size":)" + std::to_string(bytes) +
+  const std::string json = R"({"inputs":[{"name":")" + input + R"(","shape":)" + shapeText(shape) +
+                           R"(,"datatype":"FP32","parameters":{"binary_data_size":)" + std::to_string(bytes) +
                            R"(}}],"parameters":{"binary_data_output":true}})";
   return httpRequest(model, "Inference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n", json + std::string(bytes, '\0'));
 }
@@ -63,7 +67,7 @@ struct Sample {
   std::int64_t errors{0};
 };
 
-double median(const std::vector<Sample>& samples, double Sample::*field) {
+double median(const std::vector<Sample>& samples, double Sample::* field) {
   std::vector<double> values;
   for (const Sample& sample : samples) values.push_back(sample.*field);
   return testing::quantile(values, .5);
@@ -75,7 +79,8 @@ class Bench {
       : load_(load),
         connections_(connections),
         gateway_(loop_, gateway::GatewayOptions{}, [](std::string_view) -> Result<TenantName> { return TenantName("tenant"); }),
-        null_(loop_, {{{"INPUT0", ElementType::Fp32, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", ElementType::Fp32, {kDynamic, 1}, false}}}, connections),
+        null_(loop_, {{{"INPUT0", ElementType::Fp32, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", ElementType::Fp32, {kDynamic, 1}, false}}},
+              connections),
         workers_(std::make_unique<Workers>(loop_, gateway_)) {
     gateway_.setTenant(TenantName("tenant"), {{"space"}, 100, {}});
     gateway::ServiceSettings settings;
@@ -89,7 +94,8 @@ class Bench {
   }
 
   Status begin(int lanes) {
-    for (const auto& [name, model] : {std::pair{"identity", "identity_fp32"}, {"mean", "mean"}, {"image", "mobilenet_v2"}, {"image-half", "mobilenet_v2"}}) {
+    for (const auto& [name, model] :
+         {std::pair{"identity", "identity_fp32"}, {"mean", "mean"}, {"image", "mobilenet_v2"}, {"image-half", "mobilenet_v2"}}) {
       if (const Status served = workers_->serve(name, model, lanes); !served) return served;
     }
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, {}, gateway_);
@@ -101,7 +107,8 @@ class Bench {
   Result<Sample> measure(const Case& test, Nanos duration, int connections = 0) {
     const auto cpu = [&] { return cpuSecondsOf(::getpid()) + workers_->cpuSeconds(); };
     const double before = cpu();
-    if (const Status begun = load_.begin({server_->port(), connections > 0 ? connections : connections_, duration, test.rate, test.request}); !begun) return begun.error();
+    if (const Status begun = load_.begin({server_->port(), connections > 0 ? connections : connections_, duration, test.rate, test.request}); !begun)
+      return begun.error();
     bool done = false;
     const TimerHandle watch = loop_.whenReadable(load_.resultFd(), [&] { done = true; });
     loop_.runUntil([&] { return done; }, duration + Seconds(30));
@@ -109,8 +116,12 @@ class Bench {
     const auto result = load_.finish();
     if (!result) return result.error();
     const auto count = static_cast<double>(result->requests);
-    return Sample{count / used, count * static_cast<double>(test.tensorBytes) / used * 1e-9, count / (static_cast<double>(result->wall.count()) * 1e-9),
-                  static_cast<double>(result->latency.quantile(.5)) * 1e-3, static_cast<double>(result->latency.quantile(.99)) * 1e-3, result->errors};
+    return Sample{count / used,
+                  count * static_cast<double>(test.tensorBytes) / used * 1e-9,
+                  count / (static_cast<double>(result->wall.count()) * 1e-9),
+                  static_cast<double>(result->latency.quantile(.5)) * 1e-3,
+                  static_cast<double>(result->latency.quantile(.99)) * 1e-3,
+                  result->errors};
   }
 
   // How long the runs of a service took on their lanes, as the gateway saw them.

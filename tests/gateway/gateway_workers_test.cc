@@ -20,8 +20,10 @@ namespace {
 class WithWorkers : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::access(Workers::runtimeLibrary().c_str(), R_OK) != 0) GTEST_SKIP() << "no ONNX Runtime at " << Workers::runtimeLibrary() << " (./dev setup fetches it)";
-    gateway_ = std::make_unique<gateway::Gateway>(loop_, gateway::GatewayOptions{}, [](std::string_view) -> Result<TenantName> { return TenantName("tenant"); });
+    if (::access(Workers::runtimeLibrary().c_str(), R_OK) != 0)
+      GTEST_SKIP() << "no ONNX Runtime at " << Workers::runtimeLibrary() << " (./dev setup fetches it)";
+    gateway_ = std::make_unique<gateway::Gateway>(loop_, gateway::GatewayOptions{},
+                                                  [](std::string_view) -> Result<TenantName> { return TenantName("tenant"); });
     gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, {}});
     workers_ = std::make_unique<Workers>(loop_, *gateway_);
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, {}, *gateway_);
@@ -44,7 +46,8 @@ class WithWorkers : public ::testing::Test {
     EXPECT_TRUE(loop_.runUntil([&] { return meanwhile(), done.load(); }, Seconds(60)));
     thread.join();
   }
-  [[nodiscard]] http::ClientResponse ask(const std::string& model, const std::string& body, std::vector<std::pair<std::string, std::string>> headers = {}) const {
+  [[nodiscard]] http::ClientResponse ask(const std::string& model, const std::string& body,
+                                         std::vector<std::pair<std::string, std::string>> headers = {}) const {
     auto client = http::Client::tcp("127.0.0.1", server_->port());
     headers.emplace_back("Authorization", "Bearer key");
     auto answer = client.request({"POST", "/v2/models/" + model + "/infer", std::move(headers), body});
@@ -71,9 +74,11 @@ TEST_F(WithWorkers, AModelAnswersOverJsonAndBinary) {
     const auto json = ask("mean", R"({"inputs":[{"name":"INPUT0","shape":[2,2],"datatype":"FP32","data":[[1,2],[3,5]]}]})");
     EXPECT_EQ(json.status, 200);
     EXPECT_NE(json.body.find(R"("shape":[2,1],"data":[1.5,4])"), std::string::npos) << json.body;
-    const std::string header = R"({"inputs":[{"name":"INPUT0","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],"outputs":[{"name":"OUTPUT0","parameters":{"binary_data":true}}]})";
+    const std::string header =
+        R"({"inputs":[{"name":"INPUT0","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],"outputs":[{"name":"OUTPUT0","parameters":{"binary_data":true}}]})";
     const float values[2] = {2, 4};
-    const auto binary = ask("mean", header + std::string(reinterpret_cast<const char*>(values), 8), {{"Inference-Header-Content-Length", std::to_string(header.size())}});
+    const auto binary = ask("mean", header + std::string(reinterpret_cast<const char*>(values), 8),
+                            {{"Inference-Header-Content-Length", std::to_string(header.size())}});
     EXPECT_EQ(binary.status, 200);
     float mean = 0;
     ASSERT_GE(binary.body.size(), sizeof mean);
