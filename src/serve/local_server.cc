@@ -28,6 +28,7 @@
 #include "linux/cgroup_v1_controller.h"
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
+#include "model/objects.h"
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
@@ -304,6 +305,11 @@ Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
 }
 
 std::vector<controller::ServiceSummary> LocalServer::services() const { return parts_->services->summaries(); }
+std::size_t LocalServer::servicesStored() const {
+  const auto stored = parts_->store->list(std::string(kModelServiceKind), std::nullopt);
+  return stored ? stored->objects.size() : 0;
+}
+
 std::vector<agent::GroupView> LocalServer::groups() const { return parts_->drc->groups(); }
 std::string LocalServer::url() const { return urlOf(parts_->options.address, parts_->gatewayServer->port()); }
 std::string LocalServer::adminUrl() const { return urlOf(parts_->options.adminAddress, parts_->metricsServer->port()); }

@@ -35,6 +35,7 @@ class LocalServer {
   // A key per tenant with the label `quickstart`; keys of that label from earlier runs are revoked, since their secrets cannot be shown again.
   [[nodiscard]] Result<std::vector<DemoKey>> makeDemoKeys();
   [[nodiscard]] std::vector<controller::ServiceSummary> services() const;
+  [[nodiscard]] std::size_t servicesStored() const;  // ModelServices in the store, whether the reconciler has looked at them or not
   [[nodiscard]] std::vector<agent::GroupView> groups() const;
   [[nodiscard]] std::string url() const;       // of the gateway
   [[nodiscard]] std::string adminUrl() const;  // of the metrics

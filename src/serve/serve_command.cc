@@ -132,7 +132,8 @@ void ServeRun::watchSignals() {
 }
 
 void ServeRun::look() {
-  if (!view_.update(server_->services())) {
+  const auto services = server_->services();
+  if (!view_.update(services) || services.size() < server_->servicesStored()) {
     lookTimer_ = loop_.after(Millis(50), [this] { look(); });
     return;
   }

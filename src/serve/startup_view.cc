@@ -13,8 +13,14 @@ namespace coterie::serve {
 namespace {
 constexpr int kBarWidth = 24;
 
+// Obstacles that pass by themselves within a moment are no news.
+const controller::Obstacle* obstacleOf(const controller::ServiceSummary& service) {
+  const auto found = std::find_if(service.obstacles.begin(), service.obstacles.end(), [](const controller::Obstacle& one) { return one.reason != "Inspecting"; });
+  return found == service.obstacles.end() ? nullptr : &*found;
+}
+
 bool settled(const controller::ServiceSummary& service) {
-  return !service.obstacles.empty() || (service.desired > 0 && service.serving >= service.desired);
+  return obstacleOf(service) != nullptr || (service.desired > 0 && service.serving >= service.desired);
 }
 
 int progressOf(const controller::ServiceSummary& service) {
@@ -57,7 +63,7 @@ std::string Examples::bodyFor(const ServiceName& service) const {
 std::string StartupView::line(const controller::ServiceSummary& service) const {
   const int percent = progressOf(service);
   const std::string name = fmt::format("{:<28}", service.name.path());
-  if (!service.obstacles.empty()) return fmt::format("  {} {}: {}", name, service.obstacles.front().reason, service.obstacles.front().message);
+  if (const auto* obstacle = obstacleOf(service)) return fmt::format("  {} {}: {}", name, obstacle->reason, obstacle->message);
   if (!style_.interactive) return fmt::format("  {} {}", name, percent >= 100 ? "ready" : "loading");
   const int filled = kBarWidth * percent / 100;
   return fmt::format("  {} [{}{}] {:>3} %", name, std::string(static_cast<std::size_t>(filled), '#'),
@@ -87,7 +93,7 @@ void StartupView::ready(const std::vector<controller::ServiceSummary>& services,
   const char* bold = style_.colors ? "\x1b[1m" : "";
   const char* green = style_.colors ? "\x1b[32m" : "";
   const char* plain = style_.colors ? "\x1b[0m" : "";
-  const bool all = std::all_of(services.begin(), services.end(), [](const auto& one) { return one.obstacles.empty(); });
+  const bool all = std::all_of(services.begin(), services.end(), [](const auto& one) { return obstacleOf(one) == nullptr; });
   fmt::print(out_, "\n{}{}{}{} after {:.1f} s\n\n", bold, green, all ? "READY" : "STARTED, not everything serves", plain,
              static_cast<double>(sinceStart.count()) / 1e9);
   fmt::print(out_, "{}{:<12} {:<18} {:>9}  {:<18} {:<16} {}{}\n", bold, "TENANT", "SERVICE", "INSTANCES", "CPUS", "OBJECTIVE", "URL", plain);
