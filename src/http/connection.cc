@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/socket_base.hpp>
 
@@ -39,7 +40,7 @@ void Connection::fill() {
   socket_.async_read_some(boost::asio::buffer(buffer_.get() + end_, capacity_ - end_),
                           [self = shared_from_this()](const boost::system::error_code& ec, std::size_t bytes) {
                             self->reading_ = false;
-                            self->onFilled(static_cast<bool>(ec), bytes);
+                            self->onFilled(ec && ec != boost::asio::error::operation_aborted, bytes);
                           });
 }
 
@@ -73,6 +74,15 @@ void Connection::onFilled(bool ended, std::size_t bytes) {
 // Handles the requests in the buffer one after the other. A handler that answers at once brings us back to State::Head without recursion.
 void Connection::process() {
   if (processing_) return;
+  if (reading_) {
+    // The watch for the client's leaving, armed during the last request, is still out. Without bytes here it is the read for the next head; else it ends first,
+    // as it must neither write where we move things nor take what a body read waits for. onFilled() comes back here.
+    if (begin_ < end_) {
+      boost::system::error_code ignored;
+      socket_.cancel(ignored);
+    }
+    return;
+  }
   processing_ = true;
   while (state_ == State::Head && processOne()) {
   }
@@ -103,7 +113,7 @@ bool Connection::processOne() {
 void Connection::startFresh() {
   fresh_ = false;
   if (!std::exchange(headTimed_, true)) deadline_ = core_->in(core_->options.limits.headerTimeout);
-  if (begin_ > kBufferBeyondHead / 2 && !reading_) {
+  if (begin_ > kBufferBeyondHead / 2) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;

@@ -194,6 +194,45 @@ TEST(Server, PipelinedRequestsAreAnsweredInOrder) {
   }
 }
 
+TEST(Server, APipelinedRequestWhoseBodyComesLaterIsReadWhole) {
+  // While the first request waits, the watch for the client's leaving takes the beginning of the second; what follows must still go to the second's body.
+  for (const bool chunked : {false, true}) {
+    std::promise<void> arrived;
+    Request kept;
+    TestServer server([&](const Request& request) {
+      if (request->head().path != "/held") return echo(request);
+      kept = request;
+      arrived.set_value();
+    });
+    auto client = server.client();
+    ASSERT_TRUE(client.sendRaw("GET /held HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+    arrived.get_future().wait();
+    const std::string body(60'000, 'b');
+    const std::string coded = "ea60\r\n" + body + "\r\n0\r\n\r\n";
+    const std::string sent = chunked ? coded : body;
+    ASSERT_TRUE(client.sendRaw(std::string("POST /next HTTP/1.1\r\nHost: x\r\n") + (chunked ? "Transfer-Encoding: chunked" : "Content-Length: 60000") + "\r\n\r\n" + sent.substr(0, 100)).ok());
+    for (int turn = 0; turn < 20; ++turn) server.onLoop([] {});
+    server.onLoop([&] { std::exchange(kept, nullptr)->respond(text("held")); });
+    EXPECT_EQ(client.receive()->body, "held");
+    ASSERT_TRUE(client.sendRaw(sent.substr(100)).ok());
+    const auto response = client.receive();
+    ASSERT_TRUE(response.ok()) << response.error().message;
+    EXPECT_EQ(response->body, "POST /next " + body);
+    EXPECT_EQ(client.request({"POST", "/again", {}, "c"})->body, "POST /again c");
+  }
+}
+
+TEST(Server, KeptConnectionsWithLateAnswersOfEveryLength) {
+  AsioLoop* loop = nullptr;
+  TestServer server([&](const Request& request) { loop->post([request] { echo(request); }); });
+  loop = &server.loop;
+  auto client = server.client();
+  for (int i = 0; i < 600; ++i) {
+    const std::string body(static_cast<std::size_t>(i * 97 % 20'000), static_cast<char>('a' + i % 26));
+    ASSERT_EQ(client.request({"POST", "/" + std::to_string(i), {}, body})->body, "POST /" + std::to_string(i) + " " + body);
+  }
+}
+
 TEST(Server, PipelinedChunkedBodiesOfEveryLengthFindRoomInTheBuffer) {
   TestServer server(echo);
   auto client = server.client();
