@@ -30,8 +30,8 @@ struct LocalBackend::Lane {
   int cell{0};                  // response cell of the run
   Instant started{};
   Nanos maxRun{};
-  bool stopWanted{false};       // terminate() was called
-  bool askedToStop{false};      // its time was up
+  bool stopWanted{false};   // terminate() was called
+  bool askedToStop{false};  // its time was up
   Instant stopAsked{};
 
   std::array<bool, kCellsPerLane> held{};  // cells whose answers are being read
@@ -114,9 +114,10 @@ LocalBackend::LocalBackend(EventLoop& loop, std::shared_ptr<RequestArena> arena,
 
 LocalBackend::~LocalBackend() {
   *alive_ = false;
+  for (const auto& gone : retired_) unwatch(*gone);
+  for (auto& [id, instance] : instances_) unwatch(*instance);
   for (auto& [id, instance] : instances_) {
     for (Lane& lane : instance->lanes) {
-      lane.watch.reset();
       if (!lane.busy) continue;
       lane.busy = false;
       RunOutcome outcome{Error{Code::Unavailable, "ShuttingDown", "the service is being shut down"}, {}, {}, {}, false, false};
@@ -332,7 +333,9 @@ void LocalBackend::close(Lane& lane, Ending ending) {
   Instance& instance = *lane.instance;
   const std::shared_ptr<Instance> keep = instances_.at(instance.id);
   const std::shared_ptr<bool> alive = alive_;
-  loop_.post([keep, &lane] { lane.watch.reset(); });
+  loop_.post([alive, weak = std::weak_ptr(keep), &lane] {
+    if (const auto kept = weak.lock(); *alive && kept) lane.watch.reset();
+  });
   const LaneRef ref = lane.ref();
   failRunning(lane, ending);
   if (!*alive) return;
@@ -381,16 +384,24 @@ void LocalBackend::violated(Instance& instance, EndReason reason, const std::str
   if (*alive) retire(*keep);
 }
 
+// An instance may live on in answers that are being read; its callbacks must not.
+void LocalBackend::unwatch(Instance& instance) {
+  instance.deathTimer.reset();
+  instance.processWatch.reset();
+  for (Lane& lane : instance.lanes) lane.watch.reset();
+}
+
 // Forgets an instance that has no open lane. Its watches end later: this may be one of their callbacks.
 void LocalBackend::retire(Instance& instance) {
   const auto found = instances_.find(instance.id);
   if (found == instances_.end()) return;
   const std::shared_ptr<Instance> keep = found->second;
   instances_.erase(found);
-  loop_.post([keep] {
-    keep->deathTimer.reset();
-    keep->processWatch.reset();
-    for (Lane& lane : keep->lanes) lane.watch.reset();
+  retired_.push_back(keep);
+  loop_.post([this, alive = alive_] {
+    if (!*alive) return;
+    for (const auto& gone : retired_) unwatch(*gone);
+    retired_.clear();
   });
   if (keep->drained) loop_.post(std::exchange(keep->drained, nullptr));
 }

@@ -87,6 +87,7 @@ class LocalBackend final : public ModelBackend {
   void close(Lane& lane, Ending ending);
   void violated(Instance& instance, EndReason reason, const std::string& message);
   void retire(Instance& instance);
+  static void unwatch(Instance& instance);
   void settleDrain(Instance& instance);
   void sweep();
   void armSweep();
@@ -102,6 +103,7 @@ class LocalBackend final : public ModelBackend {
   BackendOptions options_;
   Listener* listener_{nullptr};
   std::map<InstanceId, std::shared_ptr<Instance>> instances_;
+  std::vector<std::shared_ptr<Instance>> retired_;  // gone; their watches go once the callback that told us is over
   int running_{0};
   TimerHandle sweepTimer_;
   std::unique_ptr<RunMessage> outgoing_;     // scratch: one run is encoded at a time

@@ -52,7 +52,7 @@ EndReason reasonOf(const Error& error) {
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(EventLoop& loop, ProcessOptions options)
-    : loop_(loop), options_(std::move(options)), buffer_(channel::kMaxControlMessage) {
+    : loop_(loop), options_(std::move(options)), buffer_(channel::kMaxControlMessage), alive_(std::make_shared<bool>(true)) {
   if (options_.worker.empty()) {
     std::array<char, 4096> path{};
     const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
@@ -63,6 +63,7 @@ ProcessRuntime::ProcessRuntime(EventLoop& loop, ProcessOptions options)
 }
 
 ProcessRuntime::~ProcessRuntime() {
+  *alive_ = false;
   for (auto& [id, instance] : instances_) kill(instance->child.process);
   for (auto& [id, instance] : instances_) (void)reap(instance->child.pid);
 }
@@ -210,7 +211,9 @@ void ProcessRuntime::onControl(Instance& instance) {
   if (received.outcome == channel::ReceiveOutcome::Nothing) return;
   if (received.outcome != channel::ReceiveOutcome::Message) {
     // Its end is told by the process itself; a worker that only closes its socket is caught by the start time limit or by its lanes.
-    loop_.post([keep = instances_.at(instance.spec.id)] { keep->controlWatch.reset(); });
+    loop_.post([alive = alive_, keep = std::weak_ptr(instances_.at(instance.spec.id))] {
+      if (const auto kept = keep.lock(); *alive && kept) kept->controlWatch.reset();
+    });
     return;
   }
   if (received.truncated) return killFor(instance, EndReason::ProtocolViolation, "it sent a control message that is too long");
@@ -286,7 +289,9 @@ void ProcessRuntime::onErrors(Instance& instance) {
   const ssize_t length = ::read(instance.child.errors.get(), text.data(), text.size());
   if (length < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (length <= 0) {
-    loop_.post([keep = instances_.at(instance.spec.id)] { keep->errorWatch.reset(); });
+    loop_.post([alive = alive_, keep = std::weak_ptr(instances_.at(instance.spec.id))] {
+      if (const auto kept = keep.lock(); *alive && kept) kept->errorWatch.reset();
+    });
     return;
   }
   if (options_.onErrorText) options_.onErrorText(instance.spec.id, std::string_view(text.data(), static_cast<std::size_t>(length)));
@@ -348,10 +353,9 @@ void ProcessRuntime::onExit(Instance& instance) {
   instance.startTimer.reset();
   instance.stopTimer.reset();
   instance.memoryTimer.reset();
-  loop_.post([keep] {  // this is the callback of one of its own watches
-    keep->exitWatch.reset();
-    keep->controlWatch.reset();
-    keep->errorWatch.reset();
+  retired_.push_back(keep);  // this is the callback of one of its own watches
+  loop_.post([this, alive = alive_] {
+    if (*alive) retired_.clear();
   });
   if (listener_ != nullptr) listener_->instanceEnded(id, end);
 }

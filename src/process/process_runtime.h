@@ -88,7 +88,9 @@ class ProcessRuntime final : public ContainerRuntime {
   Listener* listener_{nullptr};
   std::map<ServiceName, SharedArena> arenas_;
   std::map<InstanceId, std::shared_ptr<Instance>> instances_;
+  std::vector<std::shared_ptr<Instance>> retired_;  // ended; their watches go once the callback that told us is over
   std::vector<std::byte> buffer_;
+  std::shared_ptr<bool> alive_;  // guards posted callbacks
 };
 
 }  // namespace coterie::process
