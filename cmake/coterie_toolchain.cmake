@@ -29,3 +29,9 @@ endif()
 if(COTERIE_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# For tests that must know: 0 or 1.
+set(COTERIE_SANITIZED 0)
+if(COTERIE_SANITIZE)
+  set(COTERIE_SANITIZED 1)
+endif()

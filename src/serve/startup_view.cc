@@ -30,6 +30,15 @@ int progressOf(const controller::ServiceSummary& service) {
   return service.desired > 0 ? std::min(99, sum / service.desired) : 0;
 }
 
+// This program as it can be typed here: relative where it lies below the working folder.
+std::string programName() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "coterie";
+  const auto relative = path.lexically_relative(std::filesystem::current_path(error));
+  return error || relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
+}
+
 const agent::GroupView* groupOf(const controller::ServiceSummary& service, const std::vector<agent::GroupView>& groups) {
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const agent::GroupView& one) { return one.spec.id == service.group; });
   return found == groups.end() ? nullptr : &*found;
@@ -112,10 +121,9 @@ void StartupView::ready(const std::vector<controller::ServiceSummary>& services,
     }
     if (!any) fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" -X POST {}/v2/repository/index\n", url);
   }
-  const std::string state = stateFolder.empty() ? "" : " --state " + stateFolder;
+  const std::string command = programName() + " --state " + stateFolder;
   const std::string sample = services.empty() ? "NAMESPACE/SERVICE" : services.front().name.path();
-  fmt::print(out_, "\n{}Next:{}\n  coterie{} top\n  coterie{} explain {}\n  coterie{} get modelservices -A\n", bold, plain, state, state, sample,
-             state);
+  fmt::print(out_, "\n{0}Next:{1}\n  {2} top\n  {2} explain {3}\n  {2} get modelservices -A\n", bold, plain, command, sample);
   std::fflush(out_);
 }
 

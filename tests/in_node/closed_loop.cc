@@ -44,7 +44,16 @@ void ClosedLoop::start() {
     std::memcpy(bytes.data() + at, &value, sizeof value);
   }
   backend_.setListener(this);
-  for (int i = 0; i < options_.outstanding; ++i) submit();
+  fill();
+}
+
+void ClosedLoop::setOutstanding(int outstanding) {
+  options_.outstanding = outstanding;
+  fill();
+}
+
+void ClosedLoop::offer(Instant intended) {
+  if (!submit(intended)) counters_.failed.fetch_add(1);
   pump();
 }
 
@@ -81,21 +90,26 @@ void ClosedLoop::setLanes(InstanceId instance, int own, int loan) {
   pump();
 }
 
-void ClosedLoop::submit() {
-  if (options_.requests > 0 && submitted_ >= options_.requests) return;
-  ++submitted_;
-  const Instant now = loop_.clock().now();
+bool ClosedLoop::submit(Instant intended) {
   dispatch::Request request;
   request.tenant = kTenant;
   request.service = service_;
+  const Instant now = loop_.clock().now();
   request.deadline = now + std::chrono::hours(24);
   request.inputElements = 1;
-  request.cookie = static_cast<std::uint64_t>(now.time_since_epoch().count());
-  // Before the first lane there is no instance: ask again when one is ready.
-  if (!station_.enqueue(request, now).accepted()) {
-    --submitted_;
-    loop_.post([this] { submit(); });
+  request.cookie = static_cast<std::uint64_t>(intended.time_since_epoch().count());
+  if (!station_.enqueue(request, now).accepted()) return false;
+  ++submitted_;
+  return true;
+}
+
+void ClosedLoop::fill() {
+  while (submitted_ - answered_ < options_.outstanding && (options_.requests == 0 || submitted_ < options_.requests)) {
+    if (submit(loop_.clock().now())) continue;
+    retry_ = loop_.after(Millis(1), [this] { fill(); });  // before the first lane there is no instance
+    break;
   }
+  pump();
 }
 
 void ClosedLoop::pump() {
@@ -114,7 +128,7 @@ void ClosedLoop::pump() {
   timer_ = next ? loop_.after(*next - loop_.clock().now(), [this] { pump(); }) : TimerHandle{};
 }
 
-void ClosedLoop::completed(std::size_t, dispatch::RequestHandle request, Instant submitted, RunOutcome outcome) {
+void ClosedLoop::completed(std::size_t lane, dispatch::RequestHandle request, Instant submitted, RunOutcome outcome) {
   const Instant now = loop_.clock().now();
   station_.completed(request, {outcome.held, outcome.queuedForCpu, outcome.cpu},
                      outcome.answer.ok() ? dispatch::Outcome::Succeeded : dispatch::Outcome::Failed, now);
@@ -123,9 +137,11 @@ void ClosedLoop::completed(std::size_t, dispatch::RequestHandle request, Instant
   counters_.lastCompletion.store(now.time_since_epoch().count());
   counters_.completed.fetch_add(1);
   ++answered_;
+  if (options_.observer) {
+    options_.observer({lanes_[lane].laneClass, lanes_[lane].rank, submitted, now - outcome.held, now, outcome.cpu, outcome.answer.ok()});
+  }
   if (options_.requests > 0 && answered_ == options_.requests) return finished_();
-  submit();
-  pump();
+  fill();
 }
 
 }  // namespace coterie::in_node

@@ -1,7 +1,8 @@
-// A closed loop of requests on one service: keeps a fixed number outstanding through a Station and a ModelBackend, as the gateway would, without
-// HTTP.
+// A load of requests on one service through a Station and a ModelBackend, as the gateway would, without HTTP: a closed loop that keeps a number of
+// requests outstanding, or single requests offered at times of the caller's choice.
 //
-// The same for every subject of the bench. Counts and latencies go to the shared page. Thread rule: the subject's loop.
+// The same for every subject of a bench. Counts and latencies go to the counters, each answer to the observer, if there is one. Thread rule: the
+// subject's loop.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,22 @@
 
 namespace coterie::in_node {
 
+struct AnswerSeen {
+  LaneClass laneClass{LaneClass::Own};
+  int lane{0};  // rank among the instance's lanes of its class
+  Instant submitted{};
+  Instant dispatched{};
+  Instant answered{};
+  Nanos cpu{};
+  bool good{true};
+};
+
 struct ClosedLoopOptions {
-  int outstanding{4};
-  int requests{0};  // then stop; 0: run on
+  int outstanding{4};  // 0: only what is offered
+  int requests{0};     // then stop; 0: run on
   Nanos initialRun{Millis(10)};
-  std::vector<Shape> shapes;  // one per input
+  std::vector<Shape> shapes;                        // one per input
+  std::function<void(const AnswerSeen&)> observer;  // may be empty
 };
 
 class ClosedLoop final : public ModelBackend::Listener {
@@ -30,6 +42,9 @@ class ClosedLoop final : public ModelBackend::Listener {
   ~ClosedLoop() override;
 
   void start();
+  void setOutstanding(int outstanding);  // what runs beyond it is not replaced
+  // One request more; its latency counts from `intended`. A refusal counts as failed.
+  void offer(Instant intended);
   void laneReady(const LaneInfo& lane) override;
   void laneGone(const LaneRef& lane) override;
   // The first `own` of the instance's own lanes and the first `loan` of its loan lanes may run.
@@ -50,7 +65,8 @@ class ClosedLoop final : public ModelBackend::Listener {
     int loan{0};
   };
 
-  void submit();
+  [[nodiscard]] bool submit(Instant intended);
+  void fill();
   void pump();
   void completed(std::size_t lane, dispatch::RequestHandle request, Instant submitted, RunOutcome outcome);
   [[nodiscard]] bool open(const Lane& lane) const;
@@ -72,6 +88,7 @@ class ClosedLoop final : public ModelBackend::Listener {
   int answered_{0};
   bool pumping_{false};
   TimerHandle timer_;
+  TimerHandle retry_;
 };
 
 }  // namespace coterie::in_node

@@ -89,6 +89,10 @@ RunningSubject::Reading RunningSubject::read(std::size_t service) const {
 Result<double> RunningSubject::slice() {
   if (auto status = thaw(); !status) return status.error();
   pause(kSettle);
+  const std::int64_t first = monotonic();
+  for (std::size_t i = 0; i < services_; ++i) {  // a slow model's first answer may still be under way
+    while (read(i).completed == 0 && running() && monotonic() - first < Nanos(kMaxSlice).count()) pause(Millis(5));
+  }
   std::vector<Reading> from;
   for (std::size_t i = 0; i < services_; ++i) from.push_back(read(i));
   const std::int64_t began = monotonic();

@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "bench_node.h"
 #include "chart.h"
 #include "comparison.h"
 #include "subject.h"
@@ -169,7 +170,7 @@ int benchMain(int argc, char** argv) {
   options.limit = Seconds(std::atoi(testing::benchOption(argc, argv, "limit", "300").c_str()));
   options.json = testing::benchOption(argc, argv, "json", "build/bench/in-node.json");
   options.svg = testing::benchOption(argc, argv, "svg", "build/bench/in-node.svg");
-  if (const Status made = makeModels(); !made) {
+  if (const Status made = makeModels({"mobilenet_v2", "resnet50", "vgg16"}); !made) {
     std::fprintf(stderr, "in-node: %s\n", made.error().message.c_str());
     return 1;
   }
