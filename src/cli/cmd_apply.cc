@@ -58,7 +58,7 @@ Result<std::string> applyOne(Context& context, const objects::AnyObject& object,
     if (!created.ok()) return created.error();
     return std::string("created");
   }
-  if (!object.resourceVersion && comparable(*stored) == comparable(wanted)) return std::string("unchanged");
+  if (comparable(*stored) == comparable(wanted)) return std::string("unchanged");
   Value change = wanted;
   // Somebody else's change between our look and our write must not be lost silently.
   if (!object.resourceVersion) change.find("metadata")->set("resourceVersion", metadataText(*stored, "resourceVersion"));

@@ -77,6 +77,8 @@ void Bridge::setService(const controller::GatewayService& service) {
   entry.settings.deadline = spec.objective ? spec.objective->latency * kDeadlinesPerObjective : kDefaultDeadline;
   entry.settings.notReadyReason = service.notReadyReason;
   entry.settings.notReadyMessage = service.notReadyMessage;
+  // Who is told to have no instance gets none however long a request waits.
+  entry.settings.waitForInstance = spec.instances == 0 ? Nanos{} : gateway::ServiceSettings{}.waitForInstance;
   entry.settings.queueFormed = [this, name] {
     control_.post([this, name] {
       if (const auto group = groupOf(name)) drc_->demandChanged(*group);

@@ -266,6 +266,9 @@ void LocalServer::Parts::end() {
     gatewayLoop.stop();
     gatewayRunner.join();
   }
+  // The gateway lets go of the backends when it goes, and they are the bridge's.
+  gatewayServer.reset();
+  gateway.reset();
 }
 
 LocalServer::LocalServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
