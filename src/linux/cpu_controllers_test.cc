@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,6 +152,26 @@ TEST(AffinityControllerTest, LoanLanesGetTheIdleClass) {
   ASSERT_TRUE(controller.add({InstanceId(1), child.pid(), {child.tids()[0]}, {child.tids()[1]}, {child.pid()}}).ok());
   EXPECT_EQ(::sched_getscheduler(child.tids()[0]), SCHED_OTHER);
   EXPECT_EQ(::sched_getscheduler(child.tids()[1]), SCHED_IDLE);
+}
+
+// In a child, whose threads may be changed: raised where allowed, and whoever it starts is ordinary again.
+TEST(OwnThreads, AreRaisedAndTheirChildrenAreNot) {
+  const int pid = ::fork();
+  if (pid == 0) {
+    const bool raised = linux::placeOwnThreads({}).ok();
+    const int own = ::getpriority(PRIO_PROCESS, 0);
+    const int child = ::fork();
+    if (child == 0) ::_exit(::getpriority(PRIO_PROCESS, 0) == 0 ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    const bool ordinary = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    ::_exit(raised ? (own <= -10 && ordinary ? 0 : 1) : 2);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "raising the priority needs CAP_SYS_NICE";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 class CgroupV1ControllerTest : public ::testing::Test {

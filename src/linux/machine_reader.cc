@@ -171,7 +171,8 @@ std::vector<Kind> kindsOf(hwloc_topology_t topology) {
     hwloc_bitmap_free(cpus);
   }
   if (kinds.size() < 2) return {};
-  std::stable_sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.efficiency > b.efficiency; });
+  std::sort(kinds.begin(), kinds.end(),
+            [](const Kind& a, const Kind& b) { return std::pair(-a.efficiency, a.cpus.first()) < std::pair(-b.efficiency, b.cpus.first()); });
   return kinds;
 }
 

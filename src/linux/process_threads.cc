@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -38,10 +39,13 @@ bool setSystemPriority(int tid) {
   const int policy = ::sched_getscheduler(tid);
   if (policy < 0 || (policy & ~SCHED_RESET_ON_FORK) != SCHED_OTHER) return true;
   errno = 0;
-  if (::getpriority(PRIO_PROCESS, static_cast<id_t>(tid)) <= kSystemNice && errno == 0) return true;
+  const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(tid));
+  if (errno != 0) return true;  // gone
+  const bool resets = (policy & SCHED_RESET_ON_FORK) != 0;
+  if (nice <= kSystemNice && resets) return true;
   SchedAttr wanted;
   wanted.flags = kResetOnFork;
-  wanted.nice = kSystemNice;
+  wanted.nice = std::min(nice, kSystemNice);  // started higher still: kept, but not handed on to workers
   return ::syscall(SYS_sched_setattr, tid, &wanted, 0U) == 0 || errno == ESRCH;
 }
 
