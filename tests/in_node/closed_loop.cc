@@ -119,9 +119,10 @@ void ClosedLoop::pump() {
   for (const auto& dispatch : decisions_.dispatches) {
     const auto lane = static_cast<std::size_t>(dispatch.slotCookie);
     const Instant submitted{Nanos(static_cast<std::int64_t>(dispatch.cookie))};
-    backend_.run(
-        lanes_[lane].ref, RunRequest{cell_, inputs_, outputs_, Seconds(300)},
-        [this, lane, request = dispatch.request, submitted](RunOutcome outcome) { completed(lane, request, submitted, std::move(outcome)); });
+    auto answered = [this, lane, request = dispatch.request, submitted, alive = std::weak_ptr<bool>(alive_)](RunOutcome outcome) {
+      if (!alive.expired()) completed(lane, request, submitted, std::move(outcome));
+    };
+    backend_.run(lanes_[lane].ref, RunRequest{cell_, inputs_, outputs_, Seconds(300)}, std::move(answered));
   }
   pumping_ = false;
   const auto next = station_.nextEvent();

@@ -89,6 +89,7 @@ class ClosedLoop final : public ModelBackend::Listener {
   bool pumping_{false};
   TimerHandle timer_;
   TimerHandle retry_;
+  std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // a backend that goes later completes what runs
 };
 
 }  // namespace coterie::in_node

@@ -1,0 +1,58 @@
+// What happened around each change of a service's CPUs, and how long after the decision.
+//
+// Three logs with one clock: the decisions, samples of the worker's threads (running or runnable, and on which CPU), and the requests' answers. Each
+// delay is measured to the later end of what is uncertain: a run began no later than its answer minus its CPU time, a CPU was in use no later than
+// the sample that says so; so sampling and the loop's own delays make figures worse, never better. Times are milliseconds from the decision. O(n log
+// n) for n entries. Pure. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/units.h"
+
+namespace coterie::elastic {
+
+struct Change {
+  Instant decided{};
+  Instant until{};  // the next decision
+  CpuSet before;
+  CpuSet after;
+};
+
+enum class ThreadKind : std::uint8_t { OwnLane, Other };
+
+struct ThreadSample {
+  Instant at{};
+  ThreadKind kind{ThreadKind::Other};
+  std::int16_t cpu{0};
+};
+
+struct RunSeen {
+  int lane{0};  // among the own lanes
+  Instant dispatched{};
+  Instant answered{};
+  Nanos cpu{};
+};
+
+struct ChangeLog {
+  std::vector<Change> changes;
+  std::vector<ThreadSample> samples;  // ascending
+  std::vector<RunSeen> runs;          // ascending by answer
+};
+
+// Growth: the first run of an added lane has begun and a lane was seen on the added CPU; the later of the two. Nothing: not before the next change.
+[[nodiscard]] std::optional<double> laneStarted(const ChangeLog& log, const Change& change);
+
+// Shrinking: the last sample of any worker thread on a removed CPU; 0: none after the decision.
+[[nodiscard]] double cpuLeft(const ChangeLog& log, const Change& change);
+
+// Answers per second once a change has settled: from `settle` after the decision to the next one.
+[[nodiscard]] double settledRate(const ChangeLog& log, const Change& change, Nanos settle);
+
+// Growth: the end of the first window of length `window` after the decision in which the rate reached 90 % of `level`.
+[[nodiscard]] std::optional<double> rateFollowed(const ChangeLog& log, const Change& change, double level, Nanos window);
+
+}  // namespace coterie::elastic

@@ -1,0 +1,123 @@
+#include "changes.h"
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/rng.h"
+#include "change_log.h"
+#include "testing/bench_report.h"
+#include "thread_sampler.h"
+
+namespace coterie::elastic {
+
+namespace {
+
+constexpr int kRssFirst = 20;
+constexpr Nanos kSettle = Millis(70);
+constexpr Nanos kWindow = Millis(20);
+
+double residentBytes(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) return std::atof(line.c_str() + 6) * 1024;
+  }
+  return 0;
+}
+
+struct Recorded {
+  ChangeLog log;
+  double rssFirst{0};
+  double rssLast{0};
+  double gapP99{0};
+  bool realtime{false};
+};
+
+Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOptions& options) {
+  Recorded recorded;
+  in_node::ServiceCounters counters;
+  in_node::ClosedLoopOptions load;
+  load.outstanding = 2 * node.node().cpus();
+  load.observer = [&](const in_node::AnswerSeen& seen) {
+    if (seen.good && seen.laneClass == LaneClass::Own) recorded.log.runs.push_back({seen.lane, seen.dispatched, seen.answered, seen.cpu});
+  };
+  agent::GroupSpec spec = in_node::BenchNode::groupSpec(service);
+  const MilliCpu small(1000), large(1000 * node.node().cpus());
+  spec.ceiling = small;
+  node.node().drc().setGroup(spec);
+  node.node().beginLoad(service, counters, load, {});
+  if (const Status status = node.pass(Seconds(3)); !status) return status.error();
+  const InstanceReady& ready = node.node().firstReady(service);
+  auto sampler = ThreadSampler::start(ready.pid, ready.ownLaneThreads, 8'000'000);
+  if (!sampler) return sampler.error();
+  Rng rng(1);
+  for (int i = 0; i < options.changes; ++i) {
+    Change change;
+    change.before = node.home(service);
+    spec.ceiling = i % 2 == 0 ? large : small;
+    change.decided = node.now();
+    node.node().drc().setGroup(spec);
+    if (const Status status =
+            node.pass(options.pause * 9 / 10 + Nanos(static_cast<std::int64_t>(rng.unit() * static_cast<double>(options.pause.count()) / 5)));
+        !status)
+      return status.error();
+    change.until = node.now();
+    change.after = node.home(service);
+    recorded.log.changes.push_back(change);
+    if (i + 1 == kRssFirst) recorded.rssFirst = residentBytes(ready.pid);
+  }
+  recorded.rssLast = residentBytes(ready.pid);
+  (*sampler)->stop();
+  recorded.log.samples = (*sampler)->samples();
+  recorded.gapP99 = testing::quantile((*sampler)->gapsMillis(), 0.99);
+  recorded.realtime = (*sampler)->realtime();
+  node.node().load(service).setOutstanding(0);
+  if (const Status status = node.pass(Seconds(1)); !status) return status.error();
+  node.node().stopService(service);
+  if (const Status status = node.pass(Seconds(2)); !status) return status.error();
+  if (counters.failed.load() > 0) return Error{Code::Unavailable, "RequestsFailed", std::to_string(counters.failed.load()) + " requests failed"};
+  return recorded;
+}
+
+}  // namespace
+
+Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, const ChangesOptions& options) {
+  const auto recorded = record(node, service, options);
+  if (!recorded) return recorded.error();
+  const ChangeLog& log = recorded->log;
+  ChangesFigures figures;
+  std::vector<double> small, large;
+  for (const Change& change : log.changes) {
+    const bool grow = change.after.count() > change.before.count();
+    if (!grow && change.after.count() >= change.before.count())
+      return Error{Code::Unavailable, "NoChange", "a decision left the CPUs as they were: " + change.after.toString()};
+    (grow ? large : small).push_back(settledRate(log, change, kSettle));
+  }
+  figures.smallRate = testing::quantile(small, 0.5);
+  figures.largeRate = testing::quantile(large, 0.5);
+  std::ofstream dump;
+  if (!options.dump.empty()) dump.open(options.dump);
+  for (const Change& change : log.changes) {
+    const double whole = static_cast<double>((change.until - change.decided).count()) / 1e6;
+    if (change.after.count() < change.before.count()) {
+      figures.cpuLeft.push_back(cpuLeft(log, change));
+      dump << "shrink " << figures.cpuLeft.back() << "\n";
+      continue;
+    }
+    figures.laneStarts.push_back(laneStarted(log, change).value_or(whole));
+    // The level is this change's own, if the machine had less to give just then.
+    const double own = settledRate(log, change, kSettle);
+    const auto followed = rateFollowed(log, change, std::min(own, figures.largeRate), kWindow);
+    figures.followed.push_back(followed.value_or(whole));
+    figures.notFollowed += followed ? 0 : 1;
+    dump << "grow " << figures.laneStarts.back() << " " << figures.followed.back() << " " << own << "\n";
+  }
+  figures.rssBytes = recorded->rssLast;
+  figures.rssGrowth = recorded->rssFirst > 0 ? recorded->rssLast / recorded->rssFirst : 0;
+  figures.sampleGapP99 = recorded->gapP99;
+  figures.realtimeSampler = recorded->realtime;
+  return figures;
+}
+
+}  // namespace coterie::elastic
