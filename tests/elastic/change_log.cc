@@ -16,22 +16,20 @@ auto from(const std::vector<Entry>& entries, Instant time, Instant Entry::* at) 
 
 }  // namespace
 
-std::optional<double> laneStarted(const ChangeLog& log, const Change& change) {
+LaneStart laneStarted(const ChangeLog& log, const Change& change) {
   const CpuSet added = change.after - change.before;
-  std::optional<Instant> ran;
+  LaneStart start;
   for (auto run = from(log.runs, change.decided, &RunSeen::answered); run != log.runs.end() && run->answered < change.until; ++run) {
     if (run->lane < change.before.count() || run->dispatched < change.decided) continue;
-    ran = std::max(run->dispatched, run->answered - run->cpu);
+    start.ran = millis(std::max(run->dispatched, run->answered - run->cpu) - change.decided);
     break;
   }
-  std::optional<Instant> seen;
   for (auto sample = from(log.samples, change.decided, &ThreadSample::at); sample != log.samples.end() && sample->at < change.until; ++sample) {
     if (sample->kind != ThreadKind::OwnLane || !added.contains(sample->cpu)) continue;
-    seen = sample->at;
+    start.seen = millis(sample->at - change.decided);
     break;
   }
-  if (!ran || !seen) return std::nullopt;
-  return millis(std::max(*ran, *seen) - change.decided);
+  return start;
 }
 
 double cpuLeft(const ChangeLog& log, const Change& change) {

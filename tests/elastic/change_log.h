@@ -6,6 +6,7 @@
 // n) for n entries. Pure. Thread-compatible.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -43,8 +44,13 @@ struct ChangeLog {
   std::vector<RunSeen> runs;          // ascending by answer
 };
 
-// Growth: the first run of an added lane has begun and a lane was seen on the added CPU; the later of the two. Nothing: not before the next change.
-[[nodiscard]] std::optional<double> laneStarted(const ChangeLog& log, const Change& change);
+// Growth: the first run of an added lane has begun; a lane was seen on the added CPU; the later of the two. Nothing: not before the next change.
+struct LaneStart {
+  std::optional<double> ran;
+  std::optional<double> seen;
+  [[nodiscard]] std::optional<double> both() const { return ran && seen ? std::max(ran, seen) : std::nullopt; }
+};
+[[nodiscard]] LaneStart laneStarted(const ChangeLog& log, const Change& change);
 
 // Shrinking: the last sample of any worker thread on a removed CPU; 0: none after the decision.
 [[nodiscard]] double cpuLeft(const ChangeLog& log, const Change& change);

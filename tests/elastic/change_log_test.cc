@@ -20,16 +20,16 @@ RunSeen run(int lane, double dispatched, double answered, double cpu) {
 
 TEST(ChangeLog, ALaneStartsWhenItsFirstRunBeganAndTheNewCpuIsInUse) {
   ChangeLog log{{}, {{at(-1), ThreadKind::OwnLane, 1}, {at(4), ThreadKind::OwnLane, 1}}, {run(0, 0, 1, 1), run(1, 2, 6, 1)}};
-  EXPECT_DOUBLE_EQ(laneStarted(log, grow()).value_or(-1), 5);  // by its CPU time it may have begun as late as 5
+  EXPECT_DOUBLE_EQ(laneStarted(log, grow()).both().value_or(-1), 5);  // by its CPU time it may have begun as late as 5
   log.runs.back().cpu = Millis(4);
-  EXPECT_DOUBLE_EQ(laneStarted(log, grow()).value_or(-1), 4);  // the CPU was seen in use at 4
+  EXPECT_DOUBLE_EQ(laneStarted(log, grow()).both().value_or(-1), 4);  // the CPU was seen in use at 4
   log.samples.back().kind = ThreadKind::Other;
-  EXPECT_FALSE(laneStarted(log, grow()));
+  EXPECT_FALSE(laneStarted(log, grow()).both());
 }
 
 TEST(ChangeLog, ARunDispatchedBeforeTheDecisionOrAnsweredAfterTheNextIsNoStart) {
   ChangeLog log{{}, {{at(1), ThreadKind::OwnLane, 1}}, {run(1, -2, 1, 1), run(1, 99, 101, 1)}};
-  EXPECT_FALSE(laneStarted(log, grow()));
+  EXPECT_FALSE(laneStarted(log, grow()).both());
 }
 
 TEST(ChangeLog, ACpuIsLeftAtTheLastSampleOnIt) {

@@ -105,13 +105,15 @@ Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, co
       dump << "shrink " << figures.cpuLeft.back() << "\n";
       continue;
     }
-    figures.laneStarts.push_back(laneStarted(log, change).value_or(whole));
+    const LaneStart start = laneStarted(log, change);
+    figures.laneStarts.push_back(start.both().value_or(whole));
     // The level is this change's own, if the machine had less to give just then.
     const double own = settledRate(log, change, kSettle);
     const auto followed = rateFollowed(log, change, std::min(own, figures.largeRate), kWindow);
     figures.followed.push_back(followed.value_or(whole));
     figures.notFollowed += followed ? 0 : 1;
-    dump << "grow " << figures.laneStarts.back() << " " << figures.followed.back() << " " << own << "\n";
+    dump << "grow ran " << start.ran.value_or(whole) << " seen " << start.seen.value_or(whole) << " followed " << figures.followed.back() << " rate "
+         << own << "\n";
   }
   figures.rssBytes = recorded->rssLast;
   figures.rssGrowth = recorded->rssFirst > 0 ? recorded->rssLast / recorded->rssFirst : 0;
