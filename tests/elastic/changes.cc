@@ -14,7 +14,7 @@ namespace coterie::elastic {
 
 namespace {
 
-constexpr int kRssFirst = 20;
+constexpr int kRssEvery = 20;
 constexpr Nanos kSettle = Millis(70);
 constexpr Nanos kWindow = Millis(20);
 
@@ -28,8 +28,7 @@ double residentBytes(int pid) {
 
 struct Recorded {
   ChangeLog log;
-  double rssFirst{0};
-  double rssLast{0};
+  std::vector<double> rss;  // after every 20th change: always at the same lanes
   double gapP99{0};
   bool realtime{false};
 };
@@ -65,9 +64,8 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
     change.until = node.now();
     change.after = node.home(service);
     recorded.log.changes.push_back(change);
-    if (i + 1 == kRssFirst) recorded.rssFirst = residentBytes(ready.pid);
+    if ((i + 1) % kRssEvery == 0) recorded.rss.push_back(residentBytes(ready.pid));
   }
-  recorded.rssLast = residentBytes(ready.pid);
   (*sampler)->stop();
   recorded.log.samples = (*sampler)->samples();
   recorded.gapP99 = testing::quantile((*sampler)->gapsMillis(), 0.99);
@@ -115,8 +113,8 @@ Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, co
     dump << "grow ran " << start.ran.value_or(whole) << " seen " << start.seen.value_or(whole) << " followed " << figures.followed.back() << " rate "
          << own << "\n";
   }
-  figures.rssBytes = recorded->rssLast;
-  figures.rssGrowth = recorded->rssFirst > 0 ? recorded->rssLast / recorded->rssFirst : 0;
+  for (const double rss : recorded->rss) dump << "rss " << rss << "\n";
+  if (!recorded->rss.empty() && recorded->rss.front() > 0) figures.rssGrowth = recorded->rss.back() / recorded->rss.front();
   figures.sampleGapP99 = recorded->gapP99;
   figures.realtimeSampler = recorded->realtime;
   return figures;

@@ -5,6 +5,7 @@
 // of random length, so that nothing beats in step with the controller's timers.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -27,7 +28,6 @@ struct ChangesFigures {
   double smallRate{0};  // answers/s with one CPU and with all
   double largeRate{0};
   double rssGrowth{0};  // after the last change against after the 20th
-  double rssBytes{0};
   double sampleGapP99{0};
   bool realtimeSampler{false};
 };
