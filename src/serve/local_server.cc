@@ -254,7 +254,7 @@ Status LocalServer::Parts::buildAdmin() {
 Status LocalServer::Parts::readiness() const {
   if (stopping) return Error{Code::Unavailable, "Draining", "the server is ending"};
   for (const auto& service : services->summaries()) {
-    if (service.obstacles.empty() && service.serving == 0) return Error{Code::Unavailable, "Loading", service.name.path() + " is loading"};
+    if (service.spec.instances != 0 && service.obstacles.empty() && service.serving == 0) return Error{Code::Unavailable, "Loading", service.name.path() + " is loading"};
   }
   return {};
 }
@@ -282,10 +282,12 @@ Result<std::unique_ptr<LocalServer>> LocalServer::create(http::AsioLoop& control
 }
 
 Status LocalServer::start() {
-  parts_->gatewayRunner = gatewayThread(parts_->gatewayLoop);
   if (const Status drc = parts_->drc->start(); !drc) return drc;
   if (const Status tenants = parts_->tenants->start(); !tenants) return tenants;
-  return parts_->services->start();
+  if (const Status services = parts_->services->start(); !services) return services;
+  // After the first pass, which tells the gateway what there is: a client that comes early must wait, and not hear that its service does not exist.
+  parts_->control.post([parts = parts_.get()] { parts->gatewayRunner = gatewayThread(parts->gatewayLoop); });
+  return {};
 }
 
 Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {

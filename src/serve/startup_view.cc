@@ -19,8 +19,11 @@ const controller::Obstacle* obstacleOf(const controller::ServiceSummary& service
   return found == service.obstacles.end() ? nullptr : &*found;
 }
 
+// Told to have no instance: there is nothing to wait for.
+bool stopped(const controller::ServiceSummary& service) { return service.spec.instances == 0; }
+
 bool settled(const controller::ServiceSummary& service) {
-  return obstacleOf(service) != nullptr || (service.desired > 0 && service.serving >= service.desired);
+  return stopped(service) || obstacleOf(service) != nullptr || (service.desired > 0 && service.serving >= service.desired);
 }
 
 int progressOf(const controller::ServiceSummary& service) {
@@ -73,6 +76,7 @@ std::string StartupView::line(const controller::ServiceSummary& service) const {
   const int percent = progressOf(service);
   const std::string name = fmt::format("{:<28}", service.name.path());
   if (const auto* obstacle = obstacleOf(service)) return fmt::format("  {} {}: {}", name, obstacle->reason, obstacle->message);
+  if (stopped(service)) return fmt::format("  {} stopped", name);
   if (!style_.interactive) return fmt::format("  {} {}", name, percent >= 100 ? "ready" : "loading");
   const int filled = kBarWidth * percent / 100;
   return fmt::format("  {} [{}{}] {:>3} %", name, std::string(static_cast<std::size_t>(filled), '#'),

@@ -7,6 +7,7 @@ process of that link, whoever its parent is by now. Standard library only. Exit 
 import argparse
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import re
@@ -26,6 +27,9 @@ CACHE = Path(os.environ.get("COTERIE_CACHE") or Path(os.environ.get("XDG_CACHE_H
 ALL = os.environ.get("COTERIE_ALL") == "1"
 PATIENCE = float(os.environ.get("COTERIE_PATIENCE", "120"))  # seconds to wait for what must come; a busy machine is slow, not wrong
 SKIP = 77
+
+
+NUMBERS = itertools.count(1)
 
 
 class Failure(AssertionError):
@@ -347,18 +351,23 @@ def service(path, uri, labels=None, **spec):
 
 
 def matrix(rows=1, columns=3, name="INPUT0", datatype="FP32"):
-    return {"inputs": [{"name": name, "shape": [rows, columns], "datatype": datatype, "data": [float(i) for i in range(rows * columns)]}]}
+    """Another one at each call: an input that ran at two crashes of a worker is refused for good, and rightly."""
+    first = next(NUMBERS)
+    return {"inputs": [{"name": name, "shape": [rows, columns], "datatype": datatype, "data": [first + i for i in range(rows * columns)]}]}
 
 
 # --- load ---------------------------------------------------------------------------------------------------------------------
 
 
 class Load:
-    """Closed-loop clients over keep-alive connections; every answer is kept with its time. A broken connection is status 0."""
+    """Closed-loop clients over keep-alive connections; every answer is kept with its time. A broken connection is status 0.
+
+    `body` is a value, or a function that makes one for each request.
+    """
 
     def __init__(self, server, service_name, key, body, clients=2, pause=0.0):
         self.server, self.path, self.pause = server, f"/v2/models/{service_name}/infer", pause
-        self.key, self.body = key, json.dumps(body)
+        self.key, self.body = key, body if callable(body) else lambda: body
         self.answers = []  # (time, status, text of a refusal)
         self.ended = threading.Event()
         self.threads = [threading.Thread(target=self._run, daemon=True) for _ in range(clients)]
@@ -369,7 +378,7 @@ class Load:
             try:
                 if connection is None:
                     connection = self.server.connect(30)
-                answer = ask(connection, "POST", self.path, self.body, bearer(self.key))
+                answer = ask(connection, "POST", self.path, json.dumps(self.body()), bearer(self.key))
                 self.answers.append((time.monotonic(), answer.status, "" if answer.status == 200 else answer.error))
                 if answer.status != 200:
                     time.sleep(0.01)

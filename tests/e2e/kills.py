@@ -29,15 +29,22 @@ def prepare(context):
     for name in ("red", "blue"):
         context.generate(server.models / name, "add_one")
     server.start("--drain-seconds", "5")
-    server.apply(tenant("red"), tenant("blue"), served("red/one"), served("blue/two"))
-    server.wait_ready("red/one", "blue/two")
+    # The younger service gets the CPU that the first one left: whoever placed them anew by age would swap them.
+    server.apply(tenant("red"), tenant("blue"), served("red/first"))
+    server.wait_ready("red/first")
+    server.apply(served("blue/two"))
+    server.wait_ready("blue/two")
+    server.ok("delete", "service/red/first")
+    server.ok("wait", "service/red/first", "--for", "delete")
+    server.apply(served("red/one"))
+    server.wait_ready("red/one")
     context.keys = {name: server.key(name) for name in ("red", "blue")}
     context.random = random.Random(SEED)
 
 
 def loads(context, clients=1, pause=0.002):
-    red = Load(context.main, "one", context.keys["red"], matrix(), clients, pause)
-    blue = Load(context.main, "two", context.keys["blue"], matrix(), clients, pause)
+    red = Load(context.main, "one", context.keys["red"], matrix, clients, pause)
+    blue = Load(context.main, "two", context.keys["blue"], matrix, clients, pause)
     return red, blue
 
 
@@ -202,7 +209,6 @@ def worker_killed(context):
         for number in range(WORKER_KILLS):
             victim, other, name = (red, blue, "red/one") if number % 2 == 0 else (blue, red, "blue/two")
             # A change of the object ends the back-off of the kills before; else a crash loop is what this is.
-            spec = server.service(name)["spec"]
             server.apply(served(name, weight=100 + number % 50 + 1))
             pids = server.pids_of(name)
             check(len(pids) == 1, f"kill {number}: pids {pids} of {name}")
@@ -213,7 +219,6 @@ def worker_killed(context):
             within(60, f"kill {number}: {name} answers again", lambda: victim.count(killed + 0.1) >= 3 and server.pids_of(name) not in ([], pids))
             back.append(time.monotonic() - killed)
             check(not other.faults(since), f"kill {number} of {name}: the other service answered {other.faults(since)[:5]}")
-            del spec
     wrong = [fault for fault in red.faults() + blue.faults() if fault[0] not in (503, 504)]
     check(not wrong, f"answers that no kill explains: {wrong[:5]}")
     back.sort()
@@ -225,7 +230,7 @@ def worker_killed(context):
 
 @case
 def crash_loop_is_told(context):
-    """Killed again and again without a change: the condition says so, the neighbour serves, and it comes back by itself."""
+    """Killed again and again without a change: the condition says so, the neighbour serves, and it comes back without help."""
     server = context.main
     server.apply(served("red/one", weight=77))
     blue = loads(context)[1]
@@ -238,8 +243,9 @@ def crash_loop_is_told(context):
             within(30, "the end is seen", lambda: server.pids_of("red/one") != pids)
         condition = within(10, "Ready turns", lambda: (lambda c: c if c.get("status") == "False" else None)(server.condition("red/one", "Ready")))
         check(condition["reason"] == "CrashLoopBackOff" and "signal" in condition["message"].lower(), f"{condition}")
-        refused = server.infer("one", context.keys["red"], matrix(), timeout=20)
-        check(refused.status == 503, f"{refused}")
+        # A request waits a few seconds for the instance that is to come; then it is told.
+        answer = server.infer("one", context.keys["red"], matrix(), timeout=20)
+        check(answer.status in (200, 503), f"{answer}")
         server.wait_ready("red/one")
         check(not blue.faults(since), f"the neighbour: {blue.faults(since)[:3]}")
     server.stop()
