@@ -53,9 +53,24 @@ Result<ProbeInput> makeInput(const TensorSpec& spec, const std::vector<ProbeShap
   return input;
 }
 
+// A shape for an input that the model lacks would do nothing, and nobody would know.
+Status checkNames(const ModelSignature& signature, const std::vector<ProbeShape>& shapes) {
+  for (const ProbeShape& given : shapes) {
+    std::string known;
+    bool found = false;
+    for (const TensorSpec& spec : signature.inputs) {
+      found = found || spec.name == given.input;
+      known += (known.empty() ? "\"" : ", \"") + spec.name + "\"";
+    }
+    if (!found) return failed("has no input \"" + given.input + "\", which probe.shapes names; it has " + known);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeShape>& shapes, std::span<std::byte> memory, int width) {
+  if (const Status named = checkNames(session.signature(), shapes); !named.ok()) return named.error();
   std::vector<ProbeInput> made;
   std::vector<onnx::Input> inputs;
   std::string text;

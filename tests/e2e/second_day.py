@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""The second day: restarts, a new version of a model under load, a full disk, a second server, a damaged store, modes of files."""
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import stat
+import subprocess
+import time
+
+from harness import Failure, Load, case, check, main, matrix, need_runtime, service, tenant, within
+
+
+def prepare(context):
+    if context.args.models_tool is None:
+        raise Failure("--models-tool is not given")
+    server = context.main = context.server()
+    context.generate(server.models / "red", "add_one", "identity_fp32", "mlp")
+    shutil.copy(server.models / "red/identity_fp32.onnx", server.models / "red/current.onnx")
+    server.start("--drain-seconds", "5")
+    server.apply(tenant("red"), service("red/one", "current.onnx", sha256=checksum(server, "current"), instances=1))
+    server.wait_ready("red/one")
+    context.key = server.key("red")
+
+
+def checksum(server, name):
+    return hashlib.sha256((server.models / "red" / f"{name}.onnx").read_bytes()).hexdigest()
+
+
+@case
+def restart_with_a_changed_spec(context):
+    """Ended, changed by a manifest at the start, started: the new spec holds, keys and all else are as before."""
+    server = context.main
+    generation = server.service("red/one")["metadata"]["generation"]
+    uid = server.service("red/one")["metadata"]["uid"]
+    server.stop()
+    folder = context.folder / "manifests"
+    folder.mkdir()
+    (folder / "red.json").write_text(json.dumps(service("red/one", "current.onnx", sha256=checksum(server, "current"), instances=2, weight=300)))
+    server.start("--drain-seconds", "5", manifests=[folder])
+    check(server.ready_line == "READY", server.text())
+    now = server.service("red/one")
+    check(now["metadata"]["generation"] == generation + 1 and now["metadata"]["uid"] == uid and now["spec"]["weight"] == 300, f"{now['metadata']}")
+    check(now["status"]["readyInstances"] == 2, f"{now['status']}")
+    check(server.infer("one", context.key, matrix()).status == 200, "the key of yesterday")
+    check(server.ok("apply", "-f", folder).split()[-1] == "unchanged", "the same manifest again")
+
+
+@case
+def restart_of_an_unchanged_one(context):
+    server = context.main
+    before = server.service("red/one")["metadata"]
+    for _ in range(3):
+        server.stop()
+        server.start("--drain-seconds", "5")
+        check(server.ready_line == "READY", server.text())
+    after = server.service("red/one")["metadata"]
+    check(before["generation"] == after["generation"] and before["uid"] == after["uid"] and before["creationTimestamp"] == after["creationTimestamp"], f"{before} {after}")
+    context.figure(f"READY after a restart: {server.ready_seconds:.2f} s")
+
+
+@case
+def a_new_model_under_load(context):
+    """Identity, then plus one, and back, five times: no request fails, and after the switch nobody hears the old one."""
+    server = context.main
+    took = []
+    with Load(server, "one", context.key, matrix, 3, 0.001) as load:
+        load.wait_good(50)
+        for number in range(6):
+            model = "add_one" if number % 2 == 0 else "identity_fp32"
+            temporary = server.models / "red/current.tmp"
+            shutil.copy(server.models / f"red/{model}.onnx", temporary)
+            os.rename(temporary, server.models / "red/current.onnx")  # in place, as people do it
+            load.wait_good(5)
+            began = time.monotonic()
+            server.apply(service("red/one", "current.onnx", sha256=checksum(server, model), instances=2, weight=300))
+
+            def switched():
+                body = matrix(1, 1)
+                answer = server.infer("one", context.key, body)
+                check(answer.status == 200, f"{answer}")
+                return answer.json["outputs"][0]["data"][0] - body["inputs"][0]["data"][0] == (1 if model == "add_one" else 0)
+
+            within(60, f"{model} serves", switched, 0.02)
+            took.append(time.monotonic() - began)
+            for _ in range(20):
+                check(switched(), f"the old model answers after the switch to {model}")
+            server.wait_ready("red/one")
+            within(30, "two instances, the old ones gone", lambda: len(server.service("red/one")["status"]["instances"]) == 2, 0.1)
+        load.wait_good(20)
+    check(not load.faults(), f"{len(load.faults())} of {len(load.answers)} failed: {load.faults()[:5]}")
+    context.figure(f"6 new models under load: {load.count()} answers, 0 failed; the new one answers after {min(took):.2f} to {max(took):.2f} s")
+
+
+@case
+def a_bad_new_model_leaves_the_old_one(context):
+    server = context.main
+    good = server.service("red/one")["spec"]
+    (server.models / "red/broken.onnx").write_bytes(b"nonsense" * 100)
+    with Load(server, "one", context.key, matrix, 2, 0.002) as load:
+        load.wait_good(20)
+        for uri, reason in (("broken.onnx", "LoadFailed"), ("absent.onnx", "ModelNotFound")):
+            server.apply(service("red/one", uri, instances=2, weight=300))
+            within(30, reason, lambda: server.condition("red/one", "ModelLoaded").get("reason") == reason, 0.1)
+            check(server.condition("red/one", "Ready")["status"] == "True", f"Ready while the old one serves: {server.condition('red/one', 'Ready')}")
+            load.wait_good(10)
+        again = service("red/one", "current.onnx", instances=2, weight=300)
+        again["spec"] = good
+        server.apply(again)
+        within(30, "Loaded", lambda: server.condition("red/one", "ModelLoaded").get("status") == "True", 0.1)
+        load.wait_good(10)
+    check(not load.faults(), f"{load.faults()[:5]}")
+    context.figure(f"two bad new models: {load.count()} answers of the old one, 0 failed")
+
+
+@case
+def files_are_private(context):
+    server = context.main
+    wrong = []
+    for folder, folders, files in os.walk(server.state):
+        for name in [".", *folders, *files]:
+            mode = stat.S_IMODE(os.lstat(os.path.join(folder, name)).st_mode)
+            if mode & 0o077:
+                wrong.append(f"{name} has mode {mode:o}")
+    check(not wrong, ", ".join(wrong))
+    content = b"".join(path.read_bytes() for path in server.state.iterdir() if path.is_file())
+    secret = context.key.split("_")[2].encode()
+    check(secret not in content, "a key's secret lies in the state folder")
+    check(secret not in server.text().encode() + server.error_text().encode(), "a key's secret is in the output")
+
+
+@case
+def a_second_server_is_refused(context):
+    server = context.main
+    done = server.cli("serve", "--models", server.models, "--port", "0", "--admin-port", "0", timeout=30)
+    check(done.returncode not in (0, -11) and str(server.process.pid) in done.stderr and str(server.state) in done.stderr, f"exit {done.returncode}: {done.stderr}")
+    check(server.infer("one", context.key, matrix()).status == 200 and server.read("get", "tenants"), "the first one serves on")
+
+
+@case
+def a_port_in_use_is_said(context):
+    server = context.server("crowded")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server.state.mkdir(mode=0o700)
+        done = subprocess.run([str(server.binary), "--state", str(server.state), "serve", "--port", str(port), "--admin-port", "0"], capture_output=True, text=True, timeout=30)
+    check(done.returncode in (1, 4) and str(port) in done.stderr, f"exit {done.returncode}: {done.stderr}")
+    server.expect_gone(1)
+
+
+def refused_start(server, words):
+    """A start that must fail: what it said."""
+    server.start(wait=False)
+    try:
+        status = server.process.wait(30)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"it started: {server.text()}") from None
+    check(status not in (0, -11, -6) and status > 0, f"exit status {status}: {server.error_text()}")
+    said = server.error_text()
+    check(all(word in said for word in words) and len(said.split()) > 5, f"{words} are not all in: {said}")
+    server.expect_gone(1)
+    return said.strip()
+
+
+@case
+def a_damaged_store_is_refused(context):
+    """In every way: the answer is clear, and the damaged file stays as it was for whoever repairs it."""
+    server = context.main
+    server.stop()
+    good = context.folder / "good"
+    shutil.copytree(server.state, good)
+    for database in ("coterie.db", "keys.db"):
+        # All into the main file, so that damage there is damage.
+        with contextlib.closing(sqlite3.connect(good / database)) as link:
+            link.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = (good / "coterie.db").stat().st_size
+
+    def overwritten(offset, data):
+        def damage(path):
+            with open(path, "r+b") as file:
+                file.seek(offset)
+                file.write(data)
+
+        return damage
+
+    def shortened(path):
+        os.truncate(path, size // 2 // 4096 * 4096 + 100)
+
+    def newer(path):
+        with contextlib.closing(sqlite3.connect(path)) as link:
+            (version,) = link.execute("PRAGMA user_version").fetchone()
+            link.execute(f"PRAGMA user_version = {version + 1}")
+            link.commit()
+
+    said = []
+    folder = str(server.state)
+    for what, database, damage, word in (
+        ("no database at all", "coterie.db", overwritten(0, b"garbage!" * 512), folder),
+        ("a page of noise", "coterie.db", overwritten(4096, os.urandom(4096)), folder),
+        ("cut in half", "coterie.db", shortened, folder),
+        ("a newer version's", "coterie.db", newer, "newer"),
+        ("keys of noise", "keys.db", overwritten(0, os.urandom(4096)), folder),
+    ):
+        shutil.rmtree(server.state)
+        shutil.copytree(good, server.state)
+        for suffix in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(server.state / (database + suffix))
+        damage(server.state / database)
+        before = (server.state / database).read_bytes()
+        try:
+            said.append(f"{what}: {refused_start(server, [word])}")
+        except Failure as failure:
+            raise Failure(f"{what}: {failure}") from None
+        check((server.state / database).read_bytes() == before, f"{what}: the damaged file was changed")
+    for line in said:
+        context.figure(line)
+    shutil.rmtree(server.state)
+    shutil.copytree(good, server.state)
+    server.start("--drain-seconds", "5")
+    check(server.ready_line == "READY" and server.infer("one", context.key, matrix()).status == 200, "the good one starts")
+
+
+@case
+def a_full_disk(context):
+    """Writes are refused and say so, reads and requests go on; with room again, writes do; nothing acknowledged is lost."""
+    if os.geteuid() != 0:
+        context.figure("a full disk: skipped, needs root for a small tmpfs")
+        return
+    server = context.server("full")
+    server.state.mkdir(mode=0o700)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "coterie-e2e", str(server.state)], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        context.figure(f"a full disk: skipped, no tmpfs here: {mounted.stderr.strip()}")
+        return
+    try:
+        context.generate(server.models / "red", "add_one")
+        server.start("--drain-seconds", "5")
+        server.apply(tenant("red"), service("red/one", "add_one.onnx", instances=1))
+        server.wait_ready("red/one")
+        key = server.key("red")
+        filler = server.state / "filler"
+        with Load(server, "one", key, matrix, 1, 0.005) as load:
+            load.wait_good(10)
+            with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * 4096)
+            os.truncate(filler, filler.stat().st_size - (200 << 10))  # a little is left
+            acknowledged, refusal = [], None
+            for number in range(400):
+                answer = server.admin("POST", "/apis/coterie.dev/v1alpha1/tenants", tenant(f"t-{number}"))
+                if answer.status in (200, 201):
+                    acknowledged.append(f"t-{number}")
+                else:
+                    refusal = answer
+                    break
+            check(refusal is not None, "no write was refused")
+            check(refusal.status in (503, 507) and "StoreFull" in refusal.body.decode(), f"{refusal}")
+            done = server.cli("apply", "-f", "-", stdin=json.dumps(tenant("late")))
+            check(done.returncode == 1 and ("room" in done.stderr or "full" in done.stderr), f"exit {done.returncode}: {done.stderr}")
+            names = {item["metadata"]["name"] for item in server.read("get", "tenants")["items"]}
+            check(set(acknowledged) <= names and "late" not in names, f"{names}")
+            load.wait_good(20)
+            # The state folder is full, and the server dies.
+            server.kill()
+        server.expect_gone(1)
+        faults = [fault for fault in load.faults() if fault[0] != 0]
+        check(not faults, f"requests while the disk was full: {faults[:3]}")
+        server.start("--drain-seconds", "5", wait=False)
+        within(30, "it starts or says why not", lambda: not server.alive() or "coterie: gateway" in server.text())
+        started = server.alive()
+        if started:
+            server.wait_listening()
+            check({item["metadata"]["name"] for item in server.read("get", "tenants")["items"]} >= set(acknowledged), "objects are lost")
+            server.kill()
+        else:
+            check("room" in server.error_text() or "full" in server.error_text(), server.error_text())
+        filler.unlink()
+        server.start("--drain-seconds", "5")
+        check(server.ready_line == "READY", server.text())
+        names = {item["metadata"]["name"] for item in server.read("get", "tenants")["items"]}
+        check(set(acknowledged) <= names, f"lost: {set(acknowledged) - names}")
+        server.apply(tenant("late"))
+        check(server.infer("one", key, matrix()).status == 200, "it serves")
+        server.stop()
+        context.figure(f"a full disk: {len(acknowledged)} writes acknowledged before the refusal, none lost over a kill; restart on the full disk: {'starts' if started else 'says why not'}")
+    finally:
+        server.end()
+        within(10, "the tmpfs can be unmounted", lambda: subprocess.run(["umount", str(server.state)], capture_output=True).returncode == 0, 0.2)
+
+
+@case
+def an_open_state_folder_is_refused(context):
+    server = context.server("open")
+    server.state.mkdir(mode=0o700)
+    server.start()
+    server.stop()
+    os.chmod(server.state / "pepper", 0o644)
+    context.figure("open pepper: " + refused_start(server, ["pepper"]))
+
+
+@case
+def a_state_folder_that_cannot_be(context):
+    server = context.server("none")
+    (server.folder / "file").write_text("")
+    server.state = server.folder / "file" / "state"
+    context.figure("no folder: " + refused_start(server, ["--state"]))
+
+
+@case
+def the_end(context):
+    context.main.stop()
+
+
+if __name__ == "__main__":
+    main("second day", [need_runtime], prepare)
