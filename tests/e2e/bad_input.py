@@ -9,7 +9,8 @@ import struct
 import threading
 import time
 
-from harness import Failure, Load, case, check, main, matrix, need_runtime, service, tenant, within
+from harness import Failure, Load, case, check, main, need_runtime, within
+from objects import matrix, service, tenant
 
 NEIGHBOUR = "quiet/neighbour"
 

@@ -2,7 +2,8 @@
 """Stock clients: an identity model of every data type, and tests/clients/oip_clients.py against it."""
 import subprocess
 
-from harness import CACHE, ROOT, case, check, main, need_python, need_runtime, service, skip, tenant
+from harness import CACHE, ROOT, case, check, main, need_python, need_runtime, skip
+from objects import service, tenant
 
 TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "fp16", "fp32", "fp64", "bf16", "bytes"]
 

@@ -7,7 +7,6 @@ process of that link, whoever its parent is by now. Standard library only. Exit 
 import argparse
 import contextlib
 import http.client
-import itertools
 import json
 import os
 import re
@@ -22,14 +21,13 @@ import time
 import traceback
 from pathlib import Path
 
+from objects import yaml_of
+
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("COTERIE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie")
 ALL = os.environ.get("COTERIE_ALL") == "1"
 PATIENCE = float(os.environ.get("COTERIE_PATIENCE", "120"))  # seconds to wait for what must come; a busy machine is slow, not wrong
 SKIP = 77
-
-
-NUMBERS = itertools.count(1)
 
 
 class Failure(AssertionError):
@@ -322,38 +320,6 @@ def ask(connection, method, path, body=None, headers=None):
     connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     return Response(answer.status, answer.headers, answer.read())
-
-
-# --- objects: JSON is YAML, so no writer of YAML is needed --------------------------------------------------------------------
-
-
-def yaml_of(*objects):
-    return "\n---\n".join(value if isinstance(value, str) else json.dumps(value) for value in objects) + "\n"
-
-
-def tenant(name, *namespaces, **quota):
-    spec = {"namespaces": list(namespaces) or [name]}
-    if quota:
-        spec["quota"] = quota
-    return {"apiVersion": "coterie.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
-
-
-def service(path, uri, labels=None, **spec):
-    """Of namespace/name."""
-    namespace, _, name = path.partition("/")
-    model = {"uri": f"file:{uri}"}
-    if "sha256" in spec:
-        model["sha256"] = spec.pop("sha256")
-    metadata = {"name": name, "namespace": namespace}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "coterie.dev/v1alpha1", "kind": "ModelService", "metadata": metadata, "spec": {"model": model, **spec}}
-
-
-def matrix(rows=1, columns=3, name="INPUT0", datatype="FP32"):
-    """Another one at each call: an input that ran at two crashes of a worker is refused for good, and rightly."""
-    first = next(NUMBERS)
-    return {"inputs": [{"name": name, "shape": [rows, columns], "datatype": datatype, "data": [first + i for i in range(rows * columns)]}]}
 
 
 # --- load ---------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import signal
 import threading
 import time
 
-from harness import ALL, Failure, Load, case, check, main, matrix, need_runtime, process_table, service, tenant, within
+from harness import ALL, Failure, Load, case, check, main, need_runtime, process_table, within
+from objects import matrix, service, tenant
 
 ROUNDS = 200 if ALL else 20
 WORKER_KILLS = 200 if ALL else 20

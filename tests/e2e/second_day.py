@@ -11,7 +11,8 @@ import stat
 import subprocess
 import time
 
-from harness import Failure, Load, case, check, main, matrix, need_runtime, service, tenant, within
+from harness import Failure, Load, case, check, main, need_runtime, within
+from objects import matrix, service, tenant
 
 
 def prepare(context):
@@ -39,7 +40,8 @@ def restart_with_a_changed_spec(context):
     server.stop()
     folder = context.folder / "manifests"
     folder.mkdir()
-    (folder / "red.json").write_text(json.dumps(service("red/one", "current.onnx", sha256=checksum(server, "current"), instances=2, weight=300)))
+    changed = service("red/one", "current.onnx", sha256=checksum(server, "current"), instances=2, weight=300)
+    (folder / "red.json").write_text(json.dumps(changed))
     server.start("--drain-seconds", "5", manifests=[folder])
     check(server.ready_line == "READY", server.text())
     now = server.service("red/one")
@@ -148,7 +150,7 @@ def a_port_in_use_is_said(context):
         taken.listen()
         port = taken.getsockname()[1]
         server.state.mkdir(mode=0o700)
-        done = subprocess.run([str(server.binary), "--state", str(server.state), "serve", "--port", str(port), "--admin-port", "0"], capture_output=True, text=True, timeout=30)
+        done = server.cli("serve", "--port", str(port), "--admin-port", "0", timeout=30)
     check(done.returncode in (1, 4) and str(port) in done.stderr, f"exit {done.returncode}: {done.stderr}")
     server.expect_gone(1)
 
