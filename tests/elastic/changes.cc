@@ -26,6 +26,15 @@ double residentBytes(int pid) {
   return 0;
 }
 
+// "slow_1ms" multiplies two square matrices by each other twice, and before that makes one of them from its input's rows: as many rows as one of the
+// matrices has take half as long again. So many rows that a run takes a millisecond on this machine.
+Shape millisecondShape(const InstanceReady& ready) {
+  constexpr std::int64_t kRows = 256, kColumns = 64;
+  const std::int64_t probe = ready.speeds.empty() ? 0 : std::max<std::int64_t>(ready.speeds.front().cpu.count(), 100'000);
+  const std::int64_t missing = Nanos(Millis(1)).count() - probe;
+  return {probe == 0 ? 1 : std::clamp<std::int64_t>(2 * kRows * missing / probe, 1, 16 * kRows), kColumns};
+}
+
 struct Recorded {
   ChangeLog log;
   std::vector<double> rss;  // after every 20th change: always at the same lanes
@@ -38,6 +47,7 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
   in_node::ServiceCounters counters;
   in_node::ClosedLoopOptions load;
   load.outstanding = 2 * node.node().cpus();
+  load.shapes.push_back(millisecondShape(node.node().firstReady(service)));
   load.observer = [&](const in_node::AnswerSeen& seen) {
     if (seen.good && seen.laneClass == LaneClass::Own) recorded.log.runs.push_back({seen.lane, seen.dispatched, seen.answered, seen.cpu});
   };
@@ -85,7 +95,9 @@ Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, co
   if (!recorded) return recorded.error();
   const ChangeLog& log = recorded->log;
   ChangesFigures figures;
-  std::vector<double> small, large;
+  std::vector<double> small, large, runs;
+  for (const RunSeen& run : log.runs) runs.push_back(static_cast<double>(run.cpu.count()) / 1e6);
+  figures.runP50 = testing::quantile(runs, 0.5);
   for (const Change& change : log.changes) {
     const bool grow = change.after.count() > change.before.count();
     if (!grow && change.after.count() >= change.before.count())

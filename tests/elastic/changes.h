@@ -25,6 +25,7 @@ struct ChangesFigures {
   std::vector<double> cpuLeft;
   std::vector<double> followed;
   int notFollowed{0};
+  double runP50{0};     // ms of CPU of a run
   double smallRate{0};  // answers/s with one CPU and with all
   double largeRate{0};
   double rssGrowth{0};  // after the last change against after the 20th

@@ -63,8 +63,8 @@ void addDelays(Verdicts& verdicts, const std::string& name, const std::vector<do
 }
 
 void addChanges(Verdicts& verdicts, const ChangesFigures& figures) {
-  std::printf("Changes: %zu grow, %zu shrink; 1 ms model at %.0f answers/s on one CPU, %.0f on all; looked every %.2f ms (p99)%s\n",
-              figures.laneStarts.size(), figures.cpuLeft.size(), figures.smallRate, figures.largeRate, figures.sampleGapP99,
+  std::printf("Changes: %zu grow, %zu shrink; a run of %.2f ms, %.0f answers/s on one CPU, %.0f on all; looked every %.2f ms (p99)%s\n",
+              figures.laneStarts.size(), figures.cpuLeft.size(), figures.runP50, figures.smallRate, figures.largeRate, figures.sampleGapP99,
               figures.realtimeSampler ? "" : ", not in real time");
   addDelays(verdicts, "lane_starts", figures.laneStarts);
   addDelays(verdicts, "cpu_left", figures.cpuLeft);

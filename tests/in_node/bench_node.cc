@@ -121,8 +121,9 @@ void BenchNode::beginLoad(std::size_t index, ServiceCounters& counters, ClosedLo
   Service& service = services_[index];
   const auto& speeds = service.firstReady.speeds;
   options.initialRun = std::max(speeds.empty() ? Nanos{} : speeds.front().mean, Nanos(100'000));
-  for (const TensorSpec& input : service.backend->signature().inputs) {
-    Shape shape = input.shape;
+  const auto& inputs = service.backend->signature().inputs;
+  for (std::size_t i = options.shapes.size(); i < inputs.size(); ++i) {
+    Shape shape = inputs[i].shape;
     std::replace(shape.begin(), shape.end(), kDynamic, std::int64_t{1});
     options.shapes.push_back(shape);
   }

@@ -49,7 +49,7 @@ class BenchNode final : private ContainerRuntime::Listener, private agent::Drc::
 
   Status start(const Options& options, std::size_t services);
   Status startService(std::size_t service, const std::string& model, const Form& form);
-  // Shapes and the first estimate of a run are filled in from the service's signature and probe.
+  // Shapes that are not given and the first estimate of a run are filled in from the service's signature and probe.
   void beginLoad(std::size_t service, ServiceCounters& counters, ClosedLoopOptions options, std::function<void()> finished);
   // Its load must have been let run dry. Its CPUs are free once its processes have ended.
   void stopService(std::size_t service);
