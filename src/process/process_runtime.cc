@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -31,6 +32,8 @@ struct ProcessRuntime::Instance {
   TimerHandle exitWatch;
   TimerHandle errorWatch;
   TimerHandle startTimer;
+  TimerHandle exitCheck;
+  std::optional<InstanceEnd> unlessItSaid;  // the end's reason if it gave none itself
   TimerHandle stopTimer;
   TimerHandle memoryTimer;
 };
@@ -38,6 +41,7 @@ struct ProcessRuntime::Instance {
 namespace {
 
 constexpr std::size_t kErrorTail = 1024;
+constexpr Millis kExitCheck{50};
 constexpr std::int64_t kRuntimeData = 64LL << 20;  // RLIMIT_DATA beyond the limit: stacks and what is reserved but never touched
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -115,10 +119,10 @@ Status ProcessRuntime::launchChild(Instance& instance, int requestArena, std::ui
   auto child = spawn(options_.launcher, options_.launcherArguments);
   if (!child.ok()) return child.error();
   instance.child = std::move(child).value();
+  // A launcher that went before it took everything has said why (a model that is not there): its end tells that, else this.
   if (Status s = sendSetup(instance, requestArena, requestBytes, workerEnds); !s.ok()) {
+    instance.unlessItSaid = InstanceEnd{EndReason::SpawnFailed, s.error().message};
     kill(instance.child.process);
-    (void)reap(instance.child.pid);
-    return s;
   }
   return {};
 }
@@ -211,6 +215,7 @@ void ProcessRuntime::onControl(Instance& instance) {
   if (received.outcome == channel::ReceiveOutcome::Nothing) return;
   if (received.outcome != channel::ReceiveOutcome::Message) {
     // Its end is told by the process itself; a worker that only closes its socket is caught by the start time limit or by its lanes.
+    checkExitLater(instance);
     loop_.post([alive = alive_, keep = std::weak_ptr(instances_.at(instance.spec.id))] {
       if (const auto kept = keep.lock(); *alive && kept) kept->controlWatch.reset();
     });
@@ -283,6 +288,11 @@ Result<channel::InstanceEndpoint> ProcessRuntime::takeEndpoint(InstanceId id) {
   return endpoint;
 }
 
+// A pidfd may wake us before the process counts as ended, and not again when it does: so whoever seems to go is looked at until it has gone.
+void ProcessRuntime::checkExitLater(Instance& instance) {
+  instance.exitCheck = loop_.after(kExitCheck, [this, raw = &instance] { onExit(*raw); });
+}
+
 void ProcessRuntime::onErrors(Instance& instance) {
   if (!instances_.contains(instance.spec.id)) return;
   std::array<char, 4096> text{};
@@ -328,8 +338,16 @@ Bytes ProcessRuntime::residentMemory(InstanceId id) const {
 
 InstanceEnd ProcessRuntime::endOf(const Instance& instance, const ExitStatus& status) const {
   if (instance.verdict) return *instance.verdict;
-  if (instance.memory.valid() && instance.memory.killedForMemory()) {
+  if (instance.unlessItSaid) return *instance.unlessItSaid;
+  // Early in a small group's life the kernel may count the kill elsewhere; that the group was full then says the same.
+  const bool killed = status.signalled && status.code == SIGKILL;
+  if (instance.memory.valid() && (instance.memory.killedForMemory() || (killed && instance.memory.wasFull()))) {
     return {EndReason::OutOfMemory, "it needed more than the " + std::to_string(instance.spec.memoryLimit.value >> 20) + " MiB it may use"};
+  }
+  if (killed && instance.spec.memoryLimit.value > 0 && instance.state <= State::Loading) {
+    // A group too small for the process itself makes exec fail past its point of no return: a kill that no counter shows.
+    return {EndReason::OutOfMemory, "it was killed before it was ready, within its " + std::to_string(instance.spec.memoryLimit.value >> 20) +
+                                        " MiB: too little memory, unless somebody killed it by hand"};
   }
   std::string message = "the model server ended with " + describe(status);
   if (instance.state == State::Loading) message += " while it loaded " + fileName(instance.spec.modelPath);
@@ -339,11 +357,13 @@ InstanceEnd ProcessRuntime::endOf(const Instance& instance, const ExitStatus& st
 
 void ProcessRuntime::onExit(Instance& instance) {
   const InstanceId id = instance.spec.id;
-  if (!instances_.contains(id) || !hasEnded(instance.child.process)) return;
+  if (!instances_.contains(id)) return;
+  if (!hasEnded(instance.child.process)) return checkExitLater(instance);
   const std::shared_ptr<Instance> keep = instances_.at(id);
   onErrors(instance);
   for (int i = 0; i < 128 && !instance.verdict; ++i) {  // what it said before it went
     const channel::Received received = channel::receive(instance.child.control.get(), buffer_, channel::Wait::No);
+    if (received.outcome == channel::ReceiveOutcome::Reset) continue;  // it left something of ours unread; what it said before comes next
     if (received.outcome != channel::ReceiveOutcome::Message) break;
     if (!received.truncated) onMessage(instance, std::span<const std::byte>(buffer_).first(received.size));
   }
@@ -351,6 +371,7 @@ void ProcessRuntime::onExit(Instance& instance) {
   const InstanceEnd end = endOf(instance, status);
   instances_.erase(id);
   instance.startTimer.reset();
+  instance.exitCheck.reset();
   instance.stopTimer.reset();
   instance.memoryTimer.reset();
   retired_.push_back(keep);  // this is the callback of one of its own watches

@@ -74,6 +74,7 @@ class ProcessRuntime final : public ContainerRuntime {
   void onReady(Instance& instance, std::span<const std::byte> message);
   void onErrors(Instance& instance);
   void onExit(Instance& instance);
+  void checkExitLater(Instance& instance);
   void killFor(Instance& instance, EndReason reason, std::string message);
   void pollMemory(Instance& instance);
   [[nodiscard]] InstanceEnd endOf(const Instance& instance, const ExitStatus& status) const;

@@ -83,6 +83,12 @@ bool WorkerCgroup::killedForMemory() const {
   return false;
 }
 
+bool WorkerCgroup::wasFull() const {
+  std::ifstream file(path_ + "/memory.failcnt");
+  std::int64_t refused = 0;
+  return file >> refused && refused > 0;
+}
+
 void sweepLeftovers(CgroupKind kind) {
   const std::string own = ownFolder(kind);
   DIR* folder = own.empty() ? nullptr : ::opendir(own.c_str());

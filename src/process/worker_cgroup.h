@@ -29,6 +29,7 @@ class WorkerCgroup {
   [[nodiscard]] bool valid() const { return !path_.empty(); }
   [[nodiscard]] Status attach(int pid) const;
   [[nodiscard]] bool killedForMemory() const;  // the kernel's out-of-memory killer acted here
+  [[nodiscard]] bool wasFull() const;          // somebody in it was refused memory at least once
 
  private:
   explicit WorkerCgroup(std::string path) : path_(std::move(path)) {}
