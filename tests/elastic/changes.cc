@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "change_log.h"
+#include "foreign_load.h"
 #include "testing/bench_report.h"
 #include "thread_sampler.h"
 
@@ -40,6 +41,7 @@ struct Recorded {
   std::vector<double> rss;  // after every 20th change: always at the same lanes
   double gapP99{0};
   bool realtime{false};
+  double foreignCpus{0};
 };
 
 Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOptions& options) {
@@ -60,6 +62,7 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
   const InstanceReady& ready = node.node().firstReady(service);
   auto sampler = ThreadSampler::start(ready.pid, ready.ownLaneThreads, 8'000'000);
   if (!sampler) return sampler.error();
+  const ForeignLoad foreign({ready.pid});
   Rng rng(1);
   for (int i = 0; i < options.changes; ++i) {
     Change change;
@@ -76,6 +79,7 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
     recorded.log.changes.push_back(change);
     if ((i + 1) % kRssEvery == 0) recorded.rss.push_back(residentBytes(ready.pid));
   }
+  recorded.foreignCpus = foreign.cpus();
   (*sampler)->stop();
   recorded.log.samples = (*sampler)->samples();
   recorded.gapP99 = testing::quantile((*sampler)->gapsMillis(), 0.99);
@@ -128,6 +132,7 @@ Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, co
   for (const double rss : recorded->rss) dump << "rss " << rss << "\n";
   if (!recorded->rss.empty() && recorded->rss.front() > 0) figures.rssGrowth = recorded->rss.back() / recorded->rss.front();
   figures.sampleGapP99 = recorded->gapP99;
+  figures.foreignCpus = recorded->foreignCpus;
   figures.realtimeSampler = recorded->realtime;
   return figures;
 }

@@ -31,6 +31,7 @@ struct ChangesFigures {
   double rssGrowth{0};  // after the last change against after the 20th
   double sampleGapP99{0};
   bool realtimeSampler{false};
+  double foreignCpus{0};  // used by others meanwhile
 };
 
 // Uses and then ends service `service` of the node.

@@ -66,6 +66,7 @@ void addChanges(Verdicts& verdicts, const ChangesFigures& figures) {
   std::printf("Changes: %zu grow, %zu shrink; a run of %.2f ms, %.0f answers/s on one CPU, %.0f on all; looked every %.2f ms (p99)%s\n",
               figures.laneStarts.size(), figures.cpuLeft.size(), figures.runP50, figures.smallRate, figures.largeRate, figures.sampleGapP99,
               figures.realtimeSampler ? "" : ", not in real time");
+  verdicts.add({"foreign_cpus", "CPUs", figures.foreignCpus, {{"part", "changes"}}, {}, {}});
   addDelays(verdicts, "lane_starts", figures.laneStarts);
   addDelays(verdicts, "cpu_left", figures.cpuLeft);
   verdicts.add({"throughput_follows_p50", "ms", quantile(figures.followed, 0.5), {}, {}, {}});
@@ -86,6 +87,7 @@ void addLending(Verdicts& verdicts, const LendingFigures& figures) {
       figures.borrowerLending, figures.borrowerPartition);
   std::printf("         p99 %.2f ms alone, %.2f lending, %.2f partitioned; failed requests %lld\n", quantile(figures.alone, 0.99),
               quantile(figures.lending, 0.99), quantile(figures.partition, 0.99), static_cast<long long>(figures.failed));
+  verdicts.add({"foreign_cpus", "CPUs", figures.foreignCpus, {{"part", "lending"}}, {}, {}});
   const auto ratio = [](double q, const std::vector<double>& with, const std::vector<double>& without) {
     return quantile(with, q) / quantile(without, q);
   };

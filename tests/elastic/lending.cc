@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/rng.h"
+#include "foreign_load.h"
 #include "testing/bench_report.h"
 
 namespace coterie::elastic {
@@ -113,6 +114,7 @@ Result<LendingFigures> measureLending(ElasticNode& node, std::size_t owner, std:
   if (const Status status = duel.start(); !status) return status.error();
   const auto alone = duel.ownerAlone();
   if (!alone) return alone.error();
+  const ForeignLoad foreign({node.node().firstReady(owner).pid, node.node().firstReady(borrower).pid});
   LendingFigures figures;
   figures.ownerRate = options.load * *alone;
   std::vector<double> p50, gain, borrowedLending, borrowedPartition;
@@ -140,6 +142,7 @@ Result<LendingFigures> measureLending(ElasticNode& node, std::size_t owner, std:
   figures.borrowerLending = testing::geometricMean(borrowedLending);
   figures.borrowerPartition = testing::geometricMean(borrowedPartition);
   figures.failed = duel.failed();
+  figures.foreignCpus = foreign.cpus();
   return figures;
 }
 

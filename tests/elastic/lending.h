@@ -32,6 +32,7 @@ struct LendingFigures {
   testing::Ratio ownerP50;  // per half block
   testing::Ratio gain;
   std::int64_t failed{0};
+  double foreignCpus{0};  // used by others meanwhile
 };
 
 // Services `owner` and `borrower` of the node are started here and stay.
