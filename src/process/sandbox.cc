@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,6 +22,7 @@
 namespace coterie::process {
 
 namespace {
+constexpr std::int32_t kSharedThreadLimit = 16'384;
 
 Error failed(const char* what) {
   return {Code::Unavailable, "SandboxFailed", std::string("the sandbox cannot be entered: ") + what + ": " + std::strerror(errno)};
@@ -52,8 +54,15 @@ Status limitResources(const SandboxOptions& options) {
   if (options.dataLimit > 0) {
     if (Status s = limit(RLIMIT_DATA, static_cast<rlim_t>(options.dataLimit)); !s.ok()) return s;
   }
-  if (options.threadLimit > 0) return limit(RLIMIT_NPROC, static_cast<rlim_t>(options.threadLimit));
   return {};
+}
+
+// RLIMIT_NPROC counts a user's threads, in its user namespace and in those around it. Set before a namespace is made, it would bound what the whole
+// user has outside, which may be far more than a worker's share: so it comes after. Without a namespace of our own it can only be generous.
+Status limitThreads(const SandboxOptions& options, bool ownNamespace) {
+  if (options.threadLimit <= 0) return {};
+  const bool shared = ::geteuid() != 0 && !ownNamespace;
+  return limit(RLIMIT_NPROC, static_cast<rlim_t>(shared ? std::max(options.threadLimit, kSharedThreadLimit) : options.threadLimit));
 }
 
 // True if this process now has a network of its own, with nothing in it but a loopback that is down.
@@ -91,7 +100,9 @@ Result<std::vector<std::string>> enterSandbox(const SandboxOptions& options) {
   if (Status s = limitResources(options); !s.ok()) return s.error();
   // Under memory pressure a worker goes before the gateway and the store.
   if (!writeFile("/proc/self/oom_score_adj", "500")) missing.emplace_back("oom_score_adj");
-  if (!options.network || !leaveNetwork()) missing.emplace_back("network namespace");
+  const bool left = options.network && leaveNetwork();
+  if (!left) missing.emplace_back("network namespace");
+  if (Status s = limitThreads(options, left); !s.ok()) return s.error();
   if (options.uid != 0 && ::geteuid() == 0) {
     if (Status s = becomeUser(options.uid); !s.ok()) return s.error();
   } else {

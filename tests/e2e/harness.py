@@ -109,6 +109,7 @@ class Server:
     """One `coterie serve` and its state folder; `start()` again after it ended is the next run on the same state."""
 
     def __init__(self, binary, folder, models=None):
+        self.user = {}  # user and group of the server, as subprocess takes them; the CLI stays ours
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.binary = self.folder / "coterie"
@@ -138,7 +139,7 @@ class Server:
             command.append("--demo-keys")
         self.began = time.monotonic()
         with open(self.output, "wb") as out, open(self.errors, "wb") as err:
-            self.process = subprocess.Popen([*map(str, command), *options], stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen([*map(str, command), *options], stdout=out, stderr=err, stdin=subprocess.DEVNULL, **self.user)
         self.family = set()
         self.exit_status = None
         if wait:
