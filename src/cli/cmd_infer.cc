@@ -198,7 +198,7 @@ int infer(Context& context, const InferOptions& options) {
 Command makeInfer() {
   const auto options = std::make_shared<InferOptions>();
   return {"infer", "Insight", "Send one inference request and show the answer",
-          "coterie infer file-type -f examples/quickstart/bodies/name_file_type.json\n  coterie infer double --input 'x=[[1, 2, 3]]'",
+          "coterie infer file-type -f examples/quickstart/bodies/file-type.json\n  coterie infer double --input 'x=[[1, 2, 3]]'",
           {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
            {"-f,--filename", "the request's JSON body, or - for standard input", &options->file, {}, Names::Files, false},
            {"--input", "NAME=JSON, e.g. x=[[1,2]]; shape and type follow; may be repeated", &options->inputs, {}, Names::None, false},

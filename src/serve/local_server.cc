@@ -254,7 +254,8 @@ Status LocalServer::Parts::buildAdmin() {
 Status LocalServer::Parts::readiness() const {
   if (stopping) return Error{Code::Unavailable, "Draining", "the server is ending"};
   for (const auto& service : services->summaries()) {
-    if (service.spec.instances != 0 && service.obstacles.empty() && service.serving == 0) return Error{Code::Unavailable, "Loading", service.name.path() + " is loading"};
+    if (service.spec.instances != 0 && service.obstacles.empty() && service.serving == 0)
+      return Error{Code::Unavailable, "Loading", service.name.path() + " is loading"};
   }
   return {};
 }

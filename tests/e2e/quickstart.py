@@ -238,6 +238,71 @@ def diff_apply_delete(context):
 
 
 @case
+def watch_follows(context):
+    """get -w and events -w go on with what comes."""
+    server = context.main
+    commands = (("get", "ms", "-n", "audio", "-w", "-o", "json"), ("events", "-w"))
+    watching = [subprocess.Popen([server.binary, "--state", server.state, *command], stdout=subprocess.PIPE, text=True) for command in commands]
+    seen = [[], []]
+    for process, lines in zip(watching, seen):
+        threading.Thread(target=lambda source=process.stdout, into=lines: into.extend(source), daemon=True).start()
+    try:
+        within(20, "the watches begin", lambda: all(seen))
+        copy = server.service("audio/notes")
+        copy["metadata"] = {"name": "watched", "namespace": "audio"}
+        copy["spec"]["instances"] = 0
+        copy.pop("status")
+        server.apply(copy)
+        within(20, "the watches tell of it", lambda: all(any("watched" in line for line in lines) for lines in seen))
+        server.ok("delete", "service/audio/watched")
+        within(20, "the watch tells of its end", lambda: any("watched" in line and "DELETED" in line for line in seen[0]))
+    finally:
+        for process in watching:
+            process.kill()
+            process.wait()
+
+
+@case
+def colours_only_for_eyes(context):
+    """In a terminal, unless NO_COLOR says no."""
+    server = context.main
+
+    def in_a_terminal(environment):
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(
+            [server.binary, "--state", server.state, "get", "all"], stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment}
+        )
+        os.close(theirs)
+        printed = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                printed += chunk
+        except OSError:  # the other side is closed
+            pass
+        os.close(ours)
+        check(process.wait() == 0 and b"speech" in printed, f"{printed!r}")
+        return b"\x1b[" in printed
+
+    check(in_a_terminal({}), "no colours in a terminal")
+    check(not in_a_terminal({"NO_COLOR": "1"}), "colours in spite of NO_COLOR")
+
+
+@case
+def completion_is_bash(context):
+    script = context.main.ok("completion", "bash")
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    check(done.returncode == 0 and "complete " in script, f"{done.stderr}{script[:200]}")
+
+
+@case
+def examples_in_the_help_exist(context):
+    """Files that the help names lie in the repository."""
+    for command in ("apply", "get", "diff", "infer", "delete", "serve"):
+        for path in re.findall(r"examples/\S+", context.main.ok(command, "--help")):
+            check((ROOT / path).exists(), f"coterie {command} --help names {path}, which is not there")
+
+
+@case
 def no_server_says_so(context):
     lonely = context.server("lonely")
     done = lonely.cli("get", "all")
