@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +50,10 @@ std::optional<Freezer> makeFreezer(const std::string& name) {
 }
 
 // Only async-signal-safe calls: between fork and exec.
-[[noreturn]] void runChild(int processesFd, const std::vector<int>& inherit, char* const* argv) {
+[[noreturn]] void runChild(int parent, int processesFd, const std::vector<int>& inherit, char* const* argv) {
+  // A bench that is interrupted leaves nothing behind: its subjects go with it, and their workers with them.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(125);
   ::setpgid(0, 0);
   if (::write(processesFd, "0", 1) != 1) ::_exit(126);
   for (const int fd : inherit) ::fcntl(fd, F_SETFD, 0);
@@ -67,12 +71,13 @@ Result<std::unique_ptr<FreezableProcess>> FreezableProcess::start(const std::str
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  const int parent = ::getpid();
   const int pid = processes ? ::fork() : -1;
   if (pid < 0) {
     ::rmdir(freezer->folder.c_str());
     return unavailable("cannot start " + argv.front());
   }
-  if (pid == 0) runChild(processes.get(), inherit, pointers.data());
+  if (pid == 0) runChild(parent, processes.get(), inherit, pointers.data());
   return std::unique_ptr<FreezableProcess>(new FreezableProcess(freezer->folder, freezer->version2, pid));
 }
 
