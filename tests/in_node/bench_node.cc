@@ -16,8 +16,6 @@
 
 namespace coterie::in_node {
 
-namespace {
-
 std::string runtimeLibrary() {
   if (const char* path = std::getenv("COTERIE_ORT"); path != nullptr) return path;
   if (const char* cache = std::getenv("COTERIE_CACHE"); cache != nullptr) return std::string(cache) + "/ort/lib/libonnxruntime.so";
@@ -25,6 +23,7 @@ std::string runtimeLibrary() {
   return std::string(home != nullptr ? home : "/root") + "/.cache/coterie/ort/lib/libonnxruntime.so";
 }
 
+namespace {
 GroupId groupOf(std::size_t service) { return GroupId(static_cast<std::int32_t>(service)); }
 
 }  // namespace
@@ -44,6 +43,8 @@ Status BenchNode::start(const Options& options, std::size_t services) {
   applier_ = std::move(applier).value();
   process::ProcessOptions processes;
   processes.runtimeLibrary = runtimeLibrary();
+  const char* sandbox = std::getenv("COTERIE_BENCH_SANDBOX");  // off in a packed folder: its libraries lie where a sandbox does not let them be read
+  processes.sandbox = sandbox == nullptr || std::string_view(sandbox) != "off";
   processes.launcherArguments = {options.program, "worker", "launch"};
   processes.workerArguments = {options.program, "worker", "run"};
   runtime_ = std::make_unique<process::ProcessRuntime>(inner_, processes);

@@ -99,6 +99,9 @@ class BenchNode final : private ContainerRuntime::Listener, private agent::Drc::
   std::vector<Service> services_;
 };
 
+// ONNX Runtime: $COTERIE_ORT, else where ./dev setup puts it.
+[[nodiscard]] std::string runtimeLibrary();
+
 // The generated models, made once below build/bench/models (or $COTERIE_BENCH_MODELS).
 [[nodiscard]] std::string modelPath(const std::string& model);
 [[nodiscard]] Status makeModels(const std::vector<std::string>& models);

@@ -1,6 +1,7 @@
 // The in-node scheduler against what its users would otherwise run, on this machine: throughput of services that share it.
 //
-//   in-node [--quick] [--scenario TEXT] [--against NAME] [--limit SECONDS] [--json PATH] [--svg PATH] [--mix|--no-mix] [--ort PATH]
+//   in-node [--quick] [--scenario TEXT] [--against NAME] [--limit SECONDS] [--json PATH] [--svg PATH] [--mix|--no-mix]
+//   in-node --pack FOLDER    the quick form as a folder that runs on another machine
 //
 // Each service is a tenant of its own under a closed loop of 2 requests per usable CPU over the worker channel. Every subject runs the same worker,
 // options and generator; only policy and threads differ: `shipped` = threads as many as visible CPUs, spinning; `paper` = CPUs/n threads per
@@ -21,6 +22,7 @@
 #include "bench_node.h"
 #include "chart.h"
 #include "comparison.h"
+#include "pack.h"
 #include "subject.h"
 #include "testing/bench_report.h"
 
@@ -161,7 +163,17 @@ bool mix(BenchReport& report) {
   return true;
 }
 
+int packMain(const std::string& folder) {
+  if (const Status packed = pack(folder, runtimeLibrary()); !packed) {
+    std::fprintf(stderr, "in-node: %s\n", packed.error().message.c_str());
+    return 1;
+  }
+  std::printf("%s/run.sh runs the quick form on another machine\n", folder.c_str());
+  return 0;
+}
+
 int benchMain(int argc, char** argv) {
+  if (const std::string folder = testing::benchOption(argc, argv, "pack", ""); !folder.empty()) return packMain(folder);
   Options options;
   options.quick = testing::benchFlag(argc, argv, "quick");
   options.mix = testing::benchFlag(argc, argv, "mix") || (!options.quick && !testing::benchFlag(argc, argv, "no-mix"));
