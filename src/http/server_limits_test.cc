@@ -22,6 +22,7 @@ struct Refusal {
   std::string bytes;
   int status;
   std::string reason;
+  friend void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
 };
 
 class Refused : public testing::TestWithParam<Refusal> {};

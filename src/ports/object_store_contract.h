@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct StoreUnderTest {
   std::string name;
   std::function<std::unique_ptr<ObjectStore>(EventLoop&)> makeStore;
   std::function<std::unique_ptr<EventLog>(EventLoop&)> makeLog;
+  friend void PrintTo(const StoreUnderTest& store, std::ostream* out) { *out << store.name; }
 };
 inline std::string storeName(const ::testing::TestParamInfo<StoreUnderTest>& info) { return info.param.name; }
 
