@@ -22,7 +22,7 @@ done
 packages=(
   build-essential g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3 python3-venv
   libssl-dev libsqlite3-dev libyaml-cpp-dev rapidjson-dev libcli11-dev libfmt-dev libhwloc-dev
-  libgtest-dev librapidcheck-dev libbenchmark-dev libseccomp-dev zlib1g-dev
+  libgtest-dev librapidcheck-dev libseccomp-dev zlib1g-dev
 )
 full_packages=(
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 lld-19 wrk debootstrap
