@@ -65,6 +65,10 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   }
   (group->inPool ? explanation.pool : explanation.home) = group->inPool ? view.pool.toString() : home.toString();
   explanation.loans = loans.toString();
+  if (group->inPool) {
+    explanation.whyThese.push_back(
+        {"SharedPool", "services entitled to less than one CPU share the pool, CPUs " + view.pool.toString() + ", each by its weight"});
+  }
   ReasonTexts texts = explainReasons(group->reasons);
   const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(explanation.whyThese, texts.whyThese);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -13,9 +14,9 @@ constexpr int kDeadlinesPerObjective = 10;
 constexpr Nanos kDefaultDeadline = Seconds(30);
 }  // namespace
 
-Bridge::Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime,
+Bridge::Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime, EventLog& events,
                channel::ArenaOptions arena)
-    : control_(control), gatewayLoop_(gatewayLoop), gateway_(gateway), runtime_(runtime), arena_(arena) {
+    : control_(control), gatewayLoop_(gatewayLoop), gateway_(gateway), runtime_(runtime), events_(events), arena_(arena) {
   side_ =
       std::make_unique<GatewaySide>(gatewayLoop_, gateway_, *this, [this](const ServiceName& name, std::shared_ptr<const gateway::ServiceLoad> load) {
         control_.post([this, name, load = std::move(load)] {
@@ -112,6 +113,7 @@ void Bridge::drainInstance(InstanceId instance, std::function<void()> drained) {
 }
 
 void Bridge::instanceGone(InstanceId instance) {
+  homes_.erase(instance);
   gatewayLoop_.post([this, instance] { side_->instanceGone(instance); });
 }
 
@@ -156,9 +158,39 @@ void Bridge::lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>
     for (const auto& lane : lanes) gateway_.setLanes(service, lane.instance, {lane.ownLanes, lane.loanLanes});
   });
   // The reconciler shows homes in the status; asked on a later turn, since we are inside the DRC here.
-  control_.post([this, group, lanes] {
-    for (const auto& lane : lanes) reconciler_->placed(group, lane.instance, drc_->plannedHome(lane.instance), {});
-  });
+  control_.post([this, group, lanes] { notePlaces(group, lanes); });
+}
+
+// Homes go to the status and, where they changed, to the event log; a group that spans several memory nodes is proposed as many instances, since one
+// process on two nodes reaches across for half its memory (in-node.md, "Width": k = nodes spanned).
+void Bridge::notePlaces(GroupId group, const std::vector<agent::LaneAllowance>& lanes) {
+  const auto name = groups_.find(group);
+  if (name == groups_.end()) return;
+  std::set<int> nodes;
+  for (const auto& lane : lanes) {
+    const CpuSet home = drc_->plannedHome(lane.instance);
+    reconciler_->placed(group, lane.instance, home, {});
+    if (!home.empty() && homes_[lane.instance] != home) noteMove(name->second, lane.instance, home);
+    for (const int id : home) {
+      if (const Cpu* cpu = drc_->machine().findCpu(id)) nodes.insert(cpu->node);
+    }
+  }
+  if (!nodes.empty()) reconciler_->proposeInstances(name->second, static_cast<int>(nodes.size()));
+}
+
+void Bridge::noteMove(const ServiceName& service, InstanceId instance, const CpuSet& home) {
+  const CpuSet before = std::exchange(homes_[instance], home);
+  const auto trigger = drc_->view().lastTrigger;
+  Event event;
+  event.object = {std::string(kModelServiceKind), service.nameSpace, service.name};
+  event.reason = "CpusChanged";
+  event.message =
+      "instance " + std::to_string(instance.value) + " runs on CPUs " + home.toString() + (before.empty() ? "" : ", before on " + before.toString());
+  event.fields.set("instance", instance.value);
+  event.fields.set("from", before.toString());
+  event.fields.set("to", home.toString());
+  if (trigger) event.fields.set("trigger", agent::triggerName(*trigger));
+  if (const Status noted = events_.append(std::move(event)); !noted) log::warning("serve", noted.error().message);
 }
 
 void Bridge::pendingChanged(GroupId group, bool pending) {

@@ -20,6 +20,7 @@
 #include "gateway/gateway.h"
 #include "http/asio_loop.h"
 #include "http/server.h"
+#include "ports/event_log.h"
 #include "process/process_runtime.h"
 #include "serve/gateway_side.h"
 
@@ -32,7 +33,7 @@ struct GatewayFigures {
 
 class Bridge final : public controller::GatewayPort, public controller::AllocationPort, public agent::Drc::Listener, public channel::Supervision {
  public:
-  Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime,
+  Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime, EventLog& events,
          channel::ArenaOptions arena);
   ~Bridge() override;
 
@@ -80,11 +81,14 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   [[nodiscard]] agent::GroupSpec specOf(const controller::ServiceGroup& group) const;
   [[nodiscard]] TenantId tenantId(const TenantName& tenant) const;
   void publish(const ServiceName& name, const Service& service);
+  void notePlaces(GroupId group, const std::vector<agent::LaneAllowance>& lanes);
+  void noteMove(const ServiceName& service, InstanceId instance, const CpuSet& home);
 
   http::AsioLoop& control_;
   http::AsioLoop& gatewayLoop_;
   gateway::Gateway& gateway_;
   process::ProcessRuntime& runtime_;
+  EventLog& events_;
   channel::ArenaOptions arena_;
   std::unique_ptr<GatewaySide> side_;  // used on the gateway's loop
   agent::Drc* drc_{nullptr};
@@ -92,6 +96,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   const http::Server* server_{nullptr};
   std::map<ServiceName, Service> services_;
   std::map<GroupId, ServiceName> groups_;
+  std::map<InstanceId, CpuSet> homes_;  // as last noted in the event log
   mutable std::map<TenantName, TenantId> tenantIds_;
 };
 

@@ -197,7 +197,7 @@ Status LocalServer::Parts::buildGateway() {
     if (!identity) return identity.error();
     return std::move(identity->tenant);
   });
-  bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, *runtime,
+  bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, *runtime, *store,
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
   auto server =
       http::Server::listenTcp(gatewayLoop, options.address, options.port, {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *gateway);

@@ -15,7 +15,8 @@ constexpr int kBarWidth = 24;
 
 // Obstacles that pass by themselves within a moment are no news.
 const controller::Obstacle* obstacleOf(const controller::ServiceSummary& service) {
-  const auto found = std::find_if(service.obstacles.begin(), service.obstacles.end(), [](const controller::Obstacle& one) { return one.reason != "Inspecting"; });
+  const auto found =
+      std::find_if(service.obstacles.begin(), service.obstacles.end(), [](const controller::Obstacle& one) { return one.reason != "Inspecting"; });
   return found == service.obstacles.end() ? nullptr : &*found;
 }
 
