@@ -93,7 +93,7 @@ def another_tenants_model_is_not_there(context):
             if spelled == name:
                 check(refused.error.replace(name, "X") == absent.error.replace("no-such-model", "X"), f"it tells them apart: {refused.error} / {absent.error}")
         check(server.infer(name, None, body(name)).status == 401, "no key")
-        check(server.infer(name, context.keys[owner][:-1] + "x", body(name)).status == 401, "a wrong key")
+        check(server.infer(name, context.keys[owner][:-1] + ("y" if context.keys[owner].endswith("x") else "x"), body(name)).status == 401, "a wrong key")
     index = server.request("POST", "/v2/repository/index", context.keys["audio"], "").json
     check({entry["name"].rpartition(".")[2] for entry in index} == {"speech", "notes"}, f"{index}")
 
