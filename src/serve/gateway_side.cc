@@ -11,6 +11,7 @@ GatewaySide::GatewaySide(EventLoop& loop, gateway::Gateway& gateway, channel::Su
 
 void GatewaySide::setService(const ServiceName& service, const gateway::ServiceSettings& settings, std::shared_ptr<channel::RequestArena> arena) {
   Service& entry = services_[service];
+  if (entry.life == 0) entry.life = ++lives_;
   entry.settings = settings;
   if (entry.arena == nullptr) entry.arena = std::move(arena);
   const auto backend = backends_.find({service, entry.version});
@@ -50,13 +51,14 @@ void GatewaySide::addInstance(const ServiceName& service, const std::string& ver
   const auto entry = services_.find(service);
   if (entry == services_.end()) return;  // removed meanwhile; its instances are being stopped
   const InstanceId id = endpoint.id;
-  Backend& backend = backendFor(service, version, endpoint.signature);
+  const std::string key = version + "#" + std::to_string(entry->second.life);
+  Backend& backend = backendFor(service, key, endpoint.signature);
   if (const Status added = backend.local->addInstance(std::move(endpoint)); !added) {
     supervision_.misbehaved(id, EndReason::ProtocolViolation, added.error().message);
     return;
   }
   ++backend.instances;
-  instances_[id] = {service, version};
+  instances_[id] = {service, key};
 }
 
 void GatewaySide::drainInstance(InstanceId instance, std::function<void()> drained) {

@@ -44,7 +44,9 @@ class GatewaySide {
   struct Service {
     gateway::ServiceSettings settings;
     std::shared_ptr<channel::RequestArena> arena;
-    std::string version;  // of the current backend; empty: none
+    std::string version;  // key of the current backend; empty: none
+    // Counts up when a service of this name is made anew: its arena is another one then, and so must its backends be.
+    std::uint64_t life{0};
   };
 
   [[nodiscard]] Backend& backendFor(const ServiceName& service, const std::string& version, const ModelSignature& signature);
@@ -56,6 +58,7 @@ class GatewaySide {
   gateway::Gateway& gateway_;
   channel::Supervision& supervision_;
   LoadReady loadReady_;
+  std::uint64_t lives_{0};
   std::map<ServiceName, Service> services_;
   std::map<BackendKey, Backend> backends_;
   std::map<InstanceId, BackendKey> instances_;

@@ -98,6 +98,32 @@ def a_new_model_under_load(context):
 
 
 @case
+def a_service_made_anew_reads_its_own_inputs(context):
+    """Deleted while requests wait and made again at once under the same name: the old one still drains, and no answer is made of its memory."""
+    server = context.main
+    context.generate(server.models / "red", "slow_50ms")
+    probe = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 64], "data": [float(at % 7) for at in range(64)]}]}
+
+    def answer():
+        reply = server.infer("again", context.key, probe)
+        return reply.json["outputs"][0]["data"] if reply.status == 200 else None
+
+    server.apply(service("red/again", "slow_50ms.onnx", instances=1))
+    server.wait_ready("red/again")
+    wanted = within(5, "an answer", answer)
+    other = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 64], "data": [1000.0] * 64}]}
+    with Load(server, "again", context.key, other, clients=6) as load:
+        for turn in range(5):
+            load.wait_good(turn * 5 + 3)
+            server.ok("delete", "service/red/again")
+            server.apply(service("red/again", "slow_50ms.onnx", instances=1))
+            server.wait_ready("red/again")
+            for _ in range(3):
+                check(within(10, "an answer", answer) == wanted, f"turn {turn}: an answer made of other inputs")
+    server.ok("delete", "service/red/again")
+
+
+@case
 def a_bad_new_model_leaves_the_old_one(context):
     server = context.main
     good = server.service("red/one")["spec"]
