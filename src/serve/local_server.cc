@@ -215,7 +215,12 @@ void LocalServer::Parts::buildReconcilers() {
       drcConfig);
   tenants = std::make_unique<controller::TenantReconciler>(control, *store, *store, *bridge);
   controller::InstanceReconcilerConfig config;
-  config.modelRoot = [root = options.models](const TenantName& tenant) { return root + "/" + tenant.value; };
+  // Canonical, as the files' own paths are: a worker compares the two.
+  config.modelRoot = [root = options.models](const TenantName& tenant) {
+    std::error_code fault;
+    const auto path = std::filesystem::weakly_canonical(std::filesystem::absolute(root + "/" + tenant.value, fault), fault);
+    return fault || path.empty() ? root + "/" + tenant.value : path.string();
+  };
   config.tenantUser = [this](const TenantName& tenant) { return userOf(tenant); };
   config.machineMemory = shape.memory;
   config.systemMemory = kSystemMemory;
