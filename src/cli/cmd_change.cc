@@ -101,7 +101,7 @@ int wait(Context& context, const WaitOptions& options) {
       if (!object.ok() && !away) return context.fail(object.error());
       const std::string lacks = away ? object.error().message : goal->deletion ? "is still there" : missing(*object, *goal);
       if (lacks.empty()) {
-        context.terminal.out << shortName(*object) << " " << goal->type << "\n";
+        context.terminal.out << shortName(*object) << " " << goal->type << (goal->status == ConditionStatus::True ? "" : goal->status == ConditionStatus::False ? " is False" : " is Unknown") << "\n";
         break;
       }
       if (std::chrono::steady_clock::now() >= end) {

@@ -88,7 +88,7 @@ Result<Value> fetch(Context& context, const Reference& reference) {
   }
   const auto near = objects::nearest(reference.name, std::vector<std::string_view>(names.begin(), names.end()));
   const std::string type = reference.kind == kTenantKind ? "tenant " : "service ";
-  const std::string where = reference.nameSpace ? " in namespace " + *reference.nameSpace : "";
+  const std::string where = reference.nameSpace && !reference.nameSpace->empty() ? " in namespace " + *reference.nameSpace : "";
   const std::string advice = near ? "; did you mean " + *near + "?" : reference.kind == kTenantKind ? "; coterie get tenants lists them" : "; coterie get modelservices lists them";
   return Error{Code::NotFound, "NotFound", "there is no " + type + reference.name + where + advice};
 }
