@@ -69,7 +69,7 @@ void Gateway::Core::release(Inference& inference) {
   inference.inputs.clear();
   inference.parts.clear();
   inference.handle = {};
-  if (inference.text.capacity() > kKeptBuffer) inference.text = {};
+  if (inference.text.capacity() > kKeptBuffer) std::string().swap(inference.text);  // assignment would keep the memory, and a slot lives long
   Deployment* const deployment = std::exchange(inference.deployment, nullptr);
   inference.service.reset();
   freeInferences_.push_back(inference.index);

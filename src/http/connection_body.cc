@@ -141,8 +141,10 @@ void Connection::decodeChunks() {
   } else {
     chunksBad_ = closeAfter_ = true;
     ++core_->stats.badRequests;
-    if (outcome == ChunkDecoder::State::Bad) finished(Error{Code::InvalidArgument, "BadChunk", "the body is not valid chunked coding"});
-    else finished(Error{Code::TooLarge, "BodyTooLarge", "the body is larger than " + std::to_string(chunkLimit_) + " bytes"});
+    if (outcome == ChunkDecoder::State::Bad)
+      finished(Error{Code::InvalidArgument, "BadChunk", "the body is not valid chunked coding"});
+    else
+      finished(Error{Code::TooLarge, "BodyTooLarge", "the body is larger than " + std::to_string(chunkLimit_) + " bytes"});
   }
   if (state_ == State::Handling && bodyComplete() && !processing_) fill();
 }
@@ -180,7 +182,7 @@ void Connection::failBody(const Error& error) {
   const auto exchange = detachExchange();
   const auto bodyDone = abandonBodyRead();
   const auto chunksDone = std::exchange(chunksDoneCallback_, nullptr);
-  chunkText_ = {};
+  std::string().swap(chunkText_);  // assignment would keep the memory
   refuse(408, error.reason, error.message);
   if (bodyDone) bodyDone(error);
   if (chunksDone) chunksDone(error);
