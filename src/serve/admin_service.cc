@@ -8,6 +8,9 @@
 namespace coterie::serve {
 
 namespace {
+constexpr Millis kTick{500};
+constexpr Millis kStill{2500};
+
 std::string_view stateName(controller::InstanceState state) {
   switch (state) {
     case controller::InstanceState::Starting: return "Starting";
@@ -103,25 +106,32 @@ Result<std::vector<admin::InstanceInfo>> AdminService::instances(const ServiceNa
   return infos;
 }
 
-// Rates over the time since the last look, at least 200 ms, so that two who look at once both see figures.
-const AdminService::Rates& AdminService::ratesOf(const ServiceName& service, std::int64_t requests, const agent::GroupView& group) const {
-  Rates& rates = rates_[service];
+// Whoever looks, and whenever, sees the last second.
+void AdminService::tick() {
+  const auto groups = parts_.drc.groups();
+  for (const auto& group : groups) measure(group);
+  std::erase_if(rates_, [&](const auto& entry) {
+    return std::none_of(groups.begin(), groups.end(), [&](const agent::GroupView& one) { return one.spec.id == entry.first; });
+  });
+  timer_ = parts_.loop.after(kTick, [this] { tick(); });
+}
+
+void AdminService::measure(const agent::GroupView& group) {
+  Rates& rates = rates_[group.spec.id];
   const Instant now = parts_.loop.clock().now();
   const Nanos passed = now - rates.at;
-  if (passed < Millis(200)) return rates;
-  const auto milliCpus = [&](Nanos more) { return MilliCpu(more.count() * 1000 / passed.count()); };
-  if (rates.at != Instant{}) {
-    rates.requestsPerSecond = static_cast<double>(requests - rates.requests) * 1e9 / static_cast<double>(passed.count());
+  // The controller counts use once a second: between two counts nothing moves, and that is not zero use.
+  if (group.counters.used == rates.used && passed < kStill) return;
+  if (rates.at != Instant{} && passed > Nanos{}) {
+    const auto milliCpus = [&](Nanos more) { return MilliCpu(more.count() * 1000 / passed.count()); };
     rates.use = milliCpus(group.counters.used - rates.used);
     rates.lentRate = milliCpus(group.counters.lent - rates.lent);
     rates.borrowedRate = milliCpus(group.counters.borrowed - rates.borrowed);
   }
   rates.at = now;
-  rates.requests = requests;
   rates.used = group.counters.used;
   rates.lent = group.counters.lent;
   rates.borrowed = group.counters.borrowed;
-  return rates;
 }
 
 admin::TopReport AdminService::top() const {
@@ -149,8 +159,9 @@ admin::TopReport AdminService::top() const {
       top.p99 = Nanos(service->recentTotal.quantile(0.99));
     }
     if (group != groups.end()) {
-      const Rates& rates = ratesOf(summary.name, service == services.end() ? 0 : service->requests.started, *group);
-      top.requestsPerSecond = rates.requestsPerSecond;
+      const auto found = rates_.find(group->spec.id);
+      const Rates rates = found == rates_.end() ? Rates{} : found->second;
+      top.requestsPerSecond = static_cast<double>(parts_.bridge.sampleDemand(group->spec.id).arrivals.value) / 1000;
       top.entitlement = group->entitlement;
       top.home = homeOf(*group);
       top.use = rates.use;

@@ -27,7 +27,7 @@ class AdminService final : public admin::AdminBackend {
     const ContainerRuntime& runtime;
     const LogBook& logs;
   };
-  AdminService(Parts parts, admin::VersionInfo version) : parts_(parts), version_(std::move(version)) {}
+  AdminService(Parts parts, admin::VersionInfo version) : parts_(parts), version_(std::move(version)) { tick(); }
 
   [[nodiscard]] admin::VersionInfo version() const override { return version_; }
   [[nodiscard]] Result<admin::Explanation> explain(const ServiceName& service) const override;
@@ -44,19 +44,19 @@ class AdminService final : public admin::AdminBackend {
   [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override;
 
  private:
-  struct Rates {  // figures of the last look, for rates
+  struct Rates {  // CPU of one group over the last second
     Instant at{};
-    std::int64_t requests{0};
     Nanos used{}, lent{}, borrowed{};
-    double requestsPerSecond{0};
     MilliCpu use, lentRate, borrowedRate;
   };
   [[nodiscard]] Result<controller::ServiceSummary> find(const ServiceName& service) const;
-  [[nodiscard]] const Rates& ratesOf(const ServiceName& service, std::int64_t requests, const agent::GroupView& group) const;
+  void tick();
+  void measure(const agent::GroupView& group);
 
   Parts parts_;
   admin::VersionInfo version_;
-  mutable std::map<ServiceName, Rates> rates_;
+  std::map<GroupId, Rates> rates_;
+  TimerHandle timer_;
 };
 
 }  // namespace coterie::serve
