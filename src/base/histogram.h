@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +26,7 @@ class Histogram {
   // Upper edge of the bucket that holds the q-quantile (0 < q <= 1); 0 when empty.
   [[nodiscard]] std::int64_t quantile(double q) const {
     if (count_ == 0) return 0;
-    const auto rank = std::max<std::int64_t>(1, static_cast<std::int64_t>(q * static_cast<double>(count_) + 0.5));
+    const auto rank = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::lround(q * static_cast<double>(count_))));
     std::int64_t seen = 0;
     for (std::size_t i = 0; i < counts_.size(); ++i) {
       seen += counts_[i];

@@ -220,7 +220,9 @@ void Gateway::Core::bodyComplete(Inference& inference) {
       [&request = inference.request, &signature = inference.deployment->backend.signature(), cell = inference.cell->bytes()] {
         return oip::fillJson(request, signature, cell);
       },
-      [](Core& core, Inference& filled, Status status) { core.onFilled(filled, status); });
+      [](Core& core, Inference& filled, Status status) {
+        core.onFilled(filled, status);
+      });  // NOLINT(performance-unnecessary-value-param): aside()'s form
 }
 
 void Gateway::Core::onFilled(Inference& inference, const Status& filled) {

@@ -171,7 +171,7 @@ void Connection::bodyDeadline() {
 Connection::Done Connection::abandonBodyRead() {
   if (!bodyDone_) return nullptr;
   boost::system::error_code ignored;
-  socket_.cancel(ignored);
+  (void)socket_.cancel(ignored);
   closeAfter_ = true;
   return std::exchange(bodyDone_, nullptr);
 }
