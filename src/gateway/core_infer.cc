@@ -220,9 +220,8 @@ void Gateway::Core::bodyComplete(Inference& inference) {
       [&request = inference.request, &signature = inference.deployment->backend.signature(), cell = inference.cell->bytes()] {
         return oip::fillJson(request, signature, cell);
       },
-      [](Core& core, Inference& filled, Status status) {
-        core.onFilled(filled, status);
-      });  // NOLINT(performance-unnecessary-value-param): aside()'s form
+      // aside() takes a plain function of this form. NOLINTNEXTLINE(performance-unnecessary-value-param)
+      [](Core& core, Inference& filled, Status status) { core.onFilled(filled, status); });
 }
 
 void Gateway::Core::onFilled(Inference& inference, const Status& filled) {
