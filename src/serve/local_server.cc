@@ -87,7 +87,7 @@ std::thread gatewayThread(http::AsioLoop& loop) {
 // In order of construction: what comes later uses what comes before, and goes first.
 struct LocalServer::Parts {
   Parts(http::AsioLoop& loop, const ServeOptions& chosen)
-      : control(loop), options(chosen), journal(chosen.state + "/homes.json"), started(loop.clock().now()), startedWall(loop.clock().wall()) {}
+      : control(loop), options(chosen), journal(chosen.state + "/homes.json"), startedWall(loop.clock().wall()) {}
 
   http::AsioLoop& control;
   ServeOptions options;
@@ -116,8 +116,6 @@ struct LocalServer::Parts {
   std::unique_ptr<http::Server> metricsServer;
   std::thread gatewayRunner;
   std::map<TenantName, std::uint32_t> users;
-  std::map<InstanceId, ServiceName> serviceOfInstance;
-  Instant started;
   WallTime startedWall;
   bool stopping{false};
   TimerHandle stopTimer;
@@ -159,9 +157,13 @@ Status LocalServer::Parts::open() {
 Status LocalServer::Parts::openCpus() {
   if (options.actuator != Actuator::Affinity) {
     auto cgroups = linux::CgroupV1Controller::create();
-    if (cgroups) controller = std::move(cgroups).value();
-    if (!cgroups && options.actuator == Actuator::CgroupV1) return cgroups.error();
-    if (!cgroups) log::info("serve", "CPU sets are enforced by thread affinity, not by cgroups: " + cgroups.error().message);
+    if (cgroups) {
+      controller = std::move(cgroups).value();
+    } else if (options.actuator == Actuator::CgroupV1) {
+      return cgroups.error();
+    } else {
+      log::info("serve", "CPU sets are enforced by thread affinity, not by cgroups: " + cgroups.error().message);
+    }
   }
   if (controller == nullptr) controller = std::make_unique<linux::AffinityController>(shape.allowed);
   for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
