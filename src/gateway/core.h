@@ -99,8 +99,11 @@ class Gateway::Core final : public DeploymentEvents {
   // signature.
   template <typename T>
   void aside(Inference& inference, std::function<T()> work, void (*then)(Core&, Inference&, T));
+  [[nodiscard]] std::int64_t roomInBuffers(const Tenant& tenant) const;
+  [[nodiscard]] Refused buffersFull() const;
   bool buffer(Inference& inference, std::uint64_t bytes);
   void unbuffer(Inference& inference);
+  void giveBack(Tenant& tenant, std::int64_t bytes);
   bool checkClient(Inference& inference, const Status& read);
   Inference& take();
   void release(Inference& inference);
@@ -117,6 +120,7 @@ class Gateway::Core final : public DeploymentEvents {
   void completed(Inference& inference, RunOutcome outcome);
   void respond(Inference& inference, std::unique_ptr<Answer> result);
   struct Written;
+  bool countAnswer(Inference& inference, std::uint64_t bytes);
   void send(Inference& inference, Written written);
   void crashedOrLost(Inference& inference, const RunOutcome& outcome);
   void clientGone(Inference& inference);

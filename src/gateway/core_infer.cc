@@ -76,20 +76,32 @@ void Gateway::Core::release(Inference& inference) {
   if (--deployment->attached == 0 && deployment->retiring) finishRetired(*deployment);
 }
 
+// A tenant may take as many bytes as it leaves free (dynamic thresholds: Choudhury and Hahne 1998): n hoarders get 1/(n+1) of the bound each, and
+// whoever comes next always finds as much.
+std::int64_t Gateway::Core::roomInBuffers(const Tenant& tenant) const { return options_.maxBufferedBytes.value - bufferedBytes_ - tenant.buffered; }
+
+Refused Gateway::Core::buffersFull() const {
+  return {{Code::Unavailable, "BuffersFull",
+           "the gateway holds too many bytes of this tenant's request bodies and unread answers; read the answers, or send fewer requests at a time"},
+          "bytes=" + std::to_string(options_.maxBufferedBytes.value),
+          Seconds(1),
+          0};
+}
+
 bool Gateway::Core::buffer(Inference& inference, std::uint64_t bytes) {
-  if (bufferedBytes_ + static_cast<std::int64_t>(bytes) > options_.maxBufferedBytes.value) {
-    refuse(inference, {{Code::Unavailable, "BuffersFull", "the gateway holds too many request bodies; try again, or send tensors as binary data"},
-                       "bytes=" + std::to_string(options_.maxBufferedBytes.value),
-                       Seconds(1),
-                       0});
-    return false;
-  }
+  if (static_cast<std::int64_t>(bytes) > roomInBuffers(*inference.tenant)) return refuse(inference, buffersFull()), false;
   inference.buffered += static_cast<std::int64_t>(bytes);
+  inference.tenant->buffered += static_cast<std::int64_t>(bytes);
   bufferedBytes_ += static_cast<std::int64_t>(bytes);
   return true;
 }
 
-void Gateway::Core::unbuffer(Inference& inference) { bufferedBytes_ -= std::exchange(inference.buffered, 0); }
+void Gateway::Core::unbuffer(Inference& inference) { giveBack(*inference.tenant, std::exchange(inference.buffered, 0)); }
+
+void Gateway::Core::giveBack(Tenant& tenant, std::int64_t bytes) {
+  tenant.buffered -= bytes;
+  bufferedBytes_ -= bytes;
+}
 
 // --- From the head to the queue ---
 
@@ -108,6 +120,8 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
     refusal = refused(timeout.error());
   else if (head.contentLength > options_.maxBodyBytes)
     refusal = tooLarge("the body", head.contentLength, options_.maxBodyBytes, "");
+  else if (roomInBuffers(*call.tenant) <= 0)
+    refusal = buffersFull();  // its answer would be refused after all the work
   if (refusal) {
     service->statistics.requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal);

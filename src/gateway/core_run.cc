@@ -6,7 +6,8 @@
 namespace coterie::gateway {
 
 namespace {
-constexpr std::size_t kInlineJsonOutput = 16 * 1024;  // tensor bytes that are written as JSON on the loop: a fraction of a millisecond
+constexpr std::uint64_t kUncountedAnswer = 16 * 1024;  // up to this the socket's own buffer takes an answer; not counted, so that it costs nothing
+constexpr std::size_t kInlineJsonOutput = 16 * 1024;   // tensor bytes that are written as JSON on the loop: a fraction of a millisecond
 
 Refused deadlinePassed() {
   return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0};
@@ -178,10 +179,13 @@ void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result
   std::vector<oip::OutputView> views;
   views.reserve(outputs.size());
   std::size_t asJson = 0;
+  std::uint64_t all = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     views.push_back({&signature.outputs[static_cast<std::size_t>(wanted[i].output)], &outputs[i].shape, outputs[i].data, wanted[i].binary});
     if (!wanted[i].binary) asJson += outputs[i].data.size();
+    all += outputs[i].data.size();
   }
+  if (!countAnswer(inference, all)) return;
   // Of the inference only what nobody changes before it is released.
   const auto write = [answer, views = std::move(views), &model = inference.model, &id = inference.request.id] {
     Written written{{}, {}, answer};
@@ -192,9 +196,16 @@ void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result
   aside<Written>(inference, write, [](Core& core, Inference& done, Written written) { core.send(done, std::move(written)); });
 }
 
+// From the run's end until the client has read it, an answer counts among the buffered bytes: clients that do not read cost their own tenant.
+bool Gateway::Core::countAnswer(Inference& inference, std::uint64_t bytes) {
+  unbuffer(inference);
+  return bytes <= kUncountedAnswer || buffer(inference, bytes);
+}
+
 void Gateway::Core::send(Inference& inference, Written written) {
   if (!written.status) return refuse(inference, {written.status.error(), {}, {}, 0});
   oip::InferResponse& text = written.text;
+  if (!countAnswer(inference, text.bytes - text.json.size() + text.json.capacity())) return;
   http::Response response;
   response.contentType = text.binary ? "application/octet-stream" : "application/json";
   if (text.binary) response.headers.add("Inference-Header-Content-Length", std::to_string(text.json.size()));
@@ -204,8 +215,14 @@ void Gateway::Core::send(Inference& inference, Written written) {
   if (!response.parts.empty()) response.owner = std::move(written.answer);
   inference.service->statistics.bytesOut += static_cast<std::int64_t>(text.bytes);
   const auto context = std::move(inference.context);
+  http::RequestContext::Done read;
+  if (inference.buffered > 0) {
+    read = [self = self_, tenant = inference.tenant, bytes = std::exchange(inference.buffered, 0)](const Status&) {
+      if (*self != nullptr) (*self)->giveBack(*tenant, bytes);
+    };
+  }
   end(inference, 200, {});
-  context->respond(std::move(response));
+  context->respond(std::move(response), std::move(read));
 }
 
 // --- Ends ---

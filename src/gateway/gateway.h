@@ -51,8 +51,10 @@ struct GatewayOptions {
   std::string version{"0"};                     // Coterie's, for GET /v2
   std::size_t maxJsonBytes{64 * 1024 * 1024};   // JSON part of one request; more: 413
   std::size_t maxBodyBytes{256 * 1024 * 1024};  // one request, unpacked; more: 413
-  Bytes maxBufferedBytes{512LL * 1024 * 1024};  // JSON and compressed bodies of all requests at once; more: 503
-  std::uint64_t seed{1};                        // of request ids and the spread of Retry-After
+  // JSON and compressed bodies of all requests, and answers that are written or wait for their clients to read them. A tenant may hold as many of
+  // these bytes as it leaves free, so the first hoarder gets half; more: 503 BuffersFull.
+  Bytes maxBufferedBytes{512LL * 1024 * 1024};
+  std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 
 struct TenantSettings {

@@ -50,24 +50,33 @@ class FakeContext final : public http::RequestContext {
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
   bool local() const override { return false; }
-  void respond(http::Response answer, Done) override {
+  void respond(http::Response answer, Done done) override {
     ++answers;
-    if (left_) return;
+    if (left_) return done ? done(Error{Code::Cancelled, "ClientGone", "gone"}) : void();
+    owner_ = std::move(answer.owner);
+    read_ = std::move(done);
     status = answer.status;
     headers = answer.headers.text();
     text = std::move(answer.body);
     for (const auto& part : answer.parts) text.append(reinterpret_cast<const char*>(part.data()), part.size());
+    if (reads) read();
   }
   void startStream(http::Response) override {}
   bool write(std::string_view) override { return false; }
   void endStream() override {}
 
+  // The client has read all of its answer.
+  void read() {
+    owner_.reset();
+    if (const auto done = std::exchange(read_, nullptr)) done({});
+  }
   void leave() {
     left_ = true;
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
   }
 
   bool broken{false};
+  bool reads{true};  // false: an answer stays with the server until read()
   int answers{0};
   int status{0};
   std::string headers;
@@ -81,6 +90,8 @@ class FakeContext final : public http::RequestContext {
   std::size_t at_{0};
   bool left_{false};
   std::function<void()> gone_;
+  std::shared_ptr<const void> owner_;
+  Done read_;
 };
 using Sent = std::shared_ptr<FakeContext>;
 
@@ -89,8 +100,8 @@ inline const std::string kBody = R"({"id":"7","inputs":[{"name":"x","shape":[2],
 
 class GatewayTest : public ::testing::Test {
  protected:
-  GatewayTest()
-      : gateway(loop, GatewayOptions{}, [](std::string_view key) -> Result<TenantName> {
+  explicit GatewayTest(const GatewayOptions& options = {})
+      : gateway(loop, options, [](std::string_view key) -> Result<TenantName> {
           if (key == "key-a") return TenantName("a");
           if (key == "key-b") return TenantName("b");
           if (key == "key-gone") return TenantName("gone");

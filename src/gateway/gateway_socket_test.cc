@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include <cctype>
-#include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,12 +30,15 @@ using testing::FakeBackend;
 class Served : public ::testing::Test {
  protected:
   void SetUp() override {
-    gateway_ = std::make_unique<Gateway>(loop_, GatewayOptions{}, [](std::string_view key) -> Result<TenantName> {
+    gateway_ = std::make_unique<Gateway>(loop_, options_, [](std::string_view key) -> Result<TenantName> {
       if (key == "ctk_test") return TenantName("tenant");
+      if (key == "ctk_other") return TenantName("other");
       return Error{Code::Unauthenticated, "InvalidKey", "unknown key"};
     });
     gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, {}});
-    for (int i = 0; i < kElementTypes; ++i) publish(static_cast<ElementType>(i));
+    gateway_->setTenant(TenantName("other"), {{"elsewhere"}, 100, {}});
+    for (int i = 0; i < kElementTypes; ++i) publish(static_cast<ElementType>(i), "space", "tenant");
+    publish(ElementType::Int8, "elsewhere", "other");
     http::ServerOptions options;
     options.limits.bodyIdleTimeout = Millis(300);
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, options, *gateway_);
@@ -50,35 +52,35 @@ class Served : public ::testing::Test {
     server_.reset();
     gateway_.reset();
   }
-  void publish(ElementType type) {
+  void publish(ElementType type, const std::string& nameSpace, const std::string& tenant) {
     std::string name = "identity-";
     for (const char c : elementTypeName(type)) name += static_cast<char>(std::tolower(c));
     backends_.push_back(std::make_unique<FakeBackend>(
         loop_, ModelSignature{{{"INPUT0", type, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", type, {kDynamic, kDynamic}, false}}},
         FakeBackend::Mode::Echo));
     ServiceSettings settings;
-    settings.tenant = TenantName("tenant");
-    gateway_->publishService({"space", name}, settings, backends_.back().get());
-    gateway_->setLanes({"space", name}, InstanceId(1), {2, 0});
+    settings.tenant = TenantName(tenant);
+    gateway_->publishService({nameSpace, name}, settings, backends_.back().get());
+    gateway_->setLanes({nameSpace, name}, InstanceId(1), {2, 0});
     for (int lane = 0; lane < 2; ++lane) backends_.back()->addLane(1, lane);
   }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
+  // Asks on the loop's thread.
+  template <typename Ask>
+  [[nodiscard]] auto onLoop(Ask ask) {
+    std::promise<decltype(ask())> answer;
+    loop_.post([&] { answer.set_value(ask()); });
+    return answer.get_future().get();
+  }
   [[nodiscard]] std::size_t cellsAlive() {
-    std::size_t all = 0;
-    bool done = false;
-    std::mutex mutex;
-    std::condition_variable told;
-    loop_.post([&] {
-      const std::lock_guard lock(mutex);
+    return onLoop([&] {
+      std::size_t all = 0;
       for (const auto& backend : backends_) all += backend->cells();
-      done = true;
-      told.notify_one();
+      return all;
     });
-    std::unique_lock lock(mutex);
-    told.wait(lock, [&] { return done; });
-    return all;
   }
 
+  GatewayOptions options_;
   http::AsioLoop loop_;
   std::vector<std::unique_ptr<FakeBackend>> backends_;
   std::unique_ptr<Gateway> gateway_;
@@ -88,7 +90,8 @@ class Served : public ::testing::Test {
 
 TEST_F(Served, StockClientsPassTheirSuite) {
   const char* cache = std::getenv("COTERIE_CACHE");
-  const std::string home = cache != nullptr ? cache : std::string(std::getenv("HOME") != nullptr ? std::getenv("HOME") : "") + "/.cache/coterie";
+  const char* user = std::getenv("HOME");
+  const std::string home = cache != nullptr ? cache : std::string(user != nullptr ? user : "") + "/.cache/coterie";
   const std::string python = home + "/venv/bin/python";
   const std::string script = std::string(COTERIE_SOURCE_DIR) + "/tests/clients/oip_clients.py";
   if (::access(python.c_str(), X_OK) != 0 || ::access((home + "/venv/lib").c_str(), R_OK) != 0)
@@ -154,6 +157,64 @@ TEST_F(Served, PipelinedRequestsAreAnsweredInOrder) {
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     EXPECT_NE(answer->body.find("\"id\":\"" + std::to_string(i) + "\""), std::string::npos);
   }
+}
+
+// --- Clients that do not read ---
+
+class WithSmallBuffers : public Served {
+ protected:
+  static constexpr std::int64_t kBound = 48 << 20;
+  static constexpr std::size_t kLarge = 12 << 20;  // beyond what the sockets' own buffers take
+  WithSmallBuffers() { options_.maxBufferedBytes = Bytes(kBound); }
+  [[nodiscard]] static http::ClientRequest echo(const std::string& key, std::size_t bytes) {
+    const std::string json = R"({"inputs":[{"name":"INPUT0","shape":[1,)" + std::to_string(bytes) +
+                             R"(],"datatype":"INT8","parameters":{"binary_data_size":)" + std::to_string(bytes) +
+                             R"(}}],"outputs":[{"name":"OUTPUT0","parameters":{"binary_data":true}}]})";
+    return {"POST",
+            "/v2/models/identity-int8/infer",
+            {{"Authorization", "Bearer " + key}, {"Inference-Header-Content-Length", std::to_string(json.size())}},
+            json + std::string(bytes, 'x')};
+  }
+  [[nodiscard]] RequestCounts answered() {
+    return onLoop([&] {
+      for (const auto& row : gateway_->snapshot().tenants) {
+        if (row.tenant == TenantName("tenant")) return row.requests;
+      }
+      return RequestCounts{};
+    });
+  }
+};
+
+// Sixty such connections had the gateway hold 1.15 GB.
+TEST_F(WithSmallBuffers, ClientsThatNeverReadHoldABoundedAmountAndOthersAreServed) {
+  constexpr int kClients = 60;
+  const http::ClientRequest request = echo("ctk_test", kLarge);
+  std::string bytes = "POST " + request.target + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(request.body.size()) + "\r\n";
+  for (const auto& [name, value] : request.headers) bytes.append(name).append(": ").append(value).append("\r\n");
+  bytes += "\r\n" + request.body;
+  std::vector<http::Client> deaf;
+  for (int i = 0; i < kClients; ++i) {
+    deaf.push_back(http::Client::tcp("127.0.0.1", server_->port()));
+    (void)deaf.back().sendRaw(bytes);  // refused ones may be cut within their body
+    ASSERT_LE(onLoop([&] { return gateway_->snapshot().bufferedBytes; }), kBound);
+  }
+  while (answered().answered() < kClients) std::this_thread::yield();
+  EXPECT_LE(onLoop([&] { return gateway_->snapshot().bufferedBytes; }), kBound);
+  EXPECT_LE(cellsAlive() * kLarge, static_cast<std::size_t>(kBound));
+  EXPECT_GT(answered().of(503), 0);
+
+  auto other = http::Client::tcp("127.0.0.1", server_->port());
+  const auto fine = other.request(echo("ctk_other", kLarge));
+  ASSERT_TRUE(fine.ok()) << fine.error().message;
+  EXPECT_EQ(fine->status, 200);
+  const auto refused = http::Client::tcp("127.0.0.1", server_->port()).request(echo("ctk_test", 64 << 10));
+  ASSERT_TRUE(refused.ok()) << refused.error().message;
+  EXPECT_TRUE(refused->status == 200 ||
+              (refused->status == 503 && refused->header("Coterie-Reason") == "BuffersFull" && !refused->header("Retry-After").empty()))
+      << refused->status << refused->body;
+  deaf.clear();
+  while (onLoop([&] { return gateway_->snapshot().bufferedBytes; }) > 0) std::this_thread::yield();
+  EXPECT_EQ(cellsAlive(), 0U);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Tenant {
   TenantName name;
   TenantSettings settings;
   bool removed{false};
+  std::int64_t buffered{0};  // of the gateway's buffered bytes, this tenant's
   RequestCounts counts;
 };
 
@@ -122,8 +123,8 @@ struct Inference {
   std::string text;          // the JSON part, or (packed) the whole body
   bool packed{false};        // came chunked or compressed, so it was read as a whole
   std::string lengthHeader;  // of a packed one: Inference-Header-Content-Length
-  std::int64_t buffered{0};
-  std::int64_t charged{0};  // bytes on the tenant's queuedBytes
+  std::int64_t buffered{0};  // bytes of its body, then of its answer, on the gateway's bound
+  std::int64_t charged{0};   // bytes on the tenant's queuedBytes
   oip::InferRequest request;
   std::shared_ptr<InputCell> cell;
   std::vector<InputTensor> inputs;
