@@ -20,9 +20,9 @@ for option in "$@"; do
 done
 
 packages=(
-  build-essential g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3 python3-venv
+  build-essential g++ cmake ninja-build ccache mold pkg-config git ca-certificates curl python3 python3-venv
   libssl-dev libsqlite3-dev libyaml-cpp-dev rapidjson-dev libcli11-dev libfmt-dev libhwloc-dev
-  libgtest-dev librapidcheck-dev libseccomp-dev zlib1g-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libseccomp-dev zlib1g-dev
 )
 full_packages=(
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 lld-19 wrk debootstrap
@@ -57,6 +57,28 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 available() { [[ $(apt-cache policy "$1") =~ Candidate:\ [0-9] ]]; }
 
+boost_package() { # which of them this system has; where the package lists are not there yet, by its release
+  local name
+  for name in "${boost_packages[@]}"; do
+    if available "$name"; then echo "$name"; return; fi
+  done
+  if [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ]; then echo libboost1.81-dev; else echo libboost1.83-dev; fi
+}
+
+# apt-get's output in, a few lines as it goes on out. Not awk: Debian's reads a pipe in whole blocks, and this would be silent for minutes.
+apt_progress() {
+  local line fetched=0 unpacked=0 ready=0
+  while IFS= read -r line; do
+    case $line in
+      "Need to get"* | Fetched*) echo "    $line" ;;
+      Get:*) fetched=$((fetched + 1)); [ $((fetched % 25)) != 0 ] || echo "    $fetched packages fetched" ;;
+      Unpacking*) unpacked=$((unpacked + 1)); [ $((unpacked % 25)) != 0 ] || echo "    $unpacked packages unpacked" ;;
+      "Setting up"*) ready=$((ready + 1)) ;;
+    esac
+  done
+  [ "$ready" = 0 ] || echo "    $ready packages set up"
+}
+
 install_packages() {
   local missing log name
   mapfile -t missing < <(missing_packages)
@@ -64,30 +86,28 @@ install_packages() {
   command -v apt-get >/dev/null || die "no apt-get here" "Debian 12, Debian 13 and Ubuntu 24.04 are supported; elsewhere install the equivalents of: ${missing[*]}"
   step "packages: ${missing[*]}"
   [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
-    die "packages are missing, and this is not root nor is there sudo" "As root: apt-get install -y --no-install-recommends ${missing[*]/#boost/${boost_packages[0]}}, then ./dev setup again."
+    die "packages are missing, and this is not root nor is there sudo" "As root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]/#boost/$(boost_package)}; then ./dev setup again."
   log=$(mktemp)
+  echo "    reading the package lists"
   as_root apt-get -q -o DPkg::Lock::Timeout=600 update >"$log" 2>&1 || {
     tail -n 5 "$log" >&2
     die "apt-get update failed" "Is this machine online, and are the sources in /etc/apt right?"
   }
-  if [[ " ${missing[*]} " == *" boost "* ]]; then
-    missing=("${missing[@]/#boost/}")
-    for name in "${boost_packages[@]}"; do
-      if available "$name"; then missing+=("$name"); break; fi
-    done
-  fi
+  missing=("${missing[@]/#boost/$(boost_package)}")
   local wanted=()
   for name in "${missing[@]}"; do
-    [ -n "$name" ] || continue
     if available "$name"; then wanted+=("$name")
     elif [[ " ${full_packages[*]} " == *" $name "* ]]; then echo "    note: $name is not to be had here; what needs it will be skipped"
+    elif grep -q '^[EW]: Failed to fetch' "$log"; then # for apt-get that is no failure: it goes on with old lists, or none
+      grep '^[EW]: Failed to fetch' "$log" | head -n 2 >&2
+      die "the package lists could not be fetched, and those that are here have no $name" "Is this machine online, and are the sources in /etc/apt right?"
     else die "the package sources have no $name" "Debian 12, Debian 13 and Ubuntu 24.04 (with universe) are supported."
     fi
   done
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=600 "${wanted[@]}" 2>&1 |
-    tee "$log" | awk '/^(Get|Fetched|Need to get)/ && !/^Get/ {print "    " $0; fflush()} /^Setting up/ {n++} END {if (n) print "    " n " packages set up"}' || {
+    tee "$log" | apt_progress || {
     tail -n 8 "$log" >&2
-    die "apt-get install failed" "See the lines above; when the cause is gone, run ./dev setup again (it goes on where it stopped)."
+    die "apt-get install failed" "See the lines above (is this machine online, is there space on its disk?); when the cause is gone, run ./dev setup again (it goes on where it stopped)."
   }
   rm -f "$log"
 }
