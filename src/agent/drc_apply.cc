@@ -50,6 +50,39 @@ PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
   return {};
 }
 
+// A container that owns several CPUs alone needs no balancing between its lanes: each keeps to one of them. In the pool, and under policies that let
+// containers float, the kernel balances.
+CpuSet Drc::Impl::wantedSpread(const ContainerRecord& container) const {
+  const Wanted& wanted = container.wanted;
+  const bool alone = config_.allocation.policy == allocation::PolicyName::Drc && !groups_.at(container.group).inPool;
+  const bool laneEach = wanted.ownLanes == wanted.home.count() && static_cast<int>(container.ownLanes.size()) >= wanted.ownLanes;
+  return alone && laneEach && wanted.home.count() > 1 ? wanted.home : CpuSet{};
+}
+
+// After the home's writes, before the lanes may be used: a lane that is added starts on its own CPU, not beside its sibling.
+void Drc::Impl::addSpreads(std::vector<ApplyStep>& built, Running& running) const {
+  std::map<InstanceId, std::vector<int>> homeSteps;
+  for (std::size_t i = 0; i < built.size(); ++i) {
+    if (!running.homes[i].empty()) homeSteps[running.containers[i]].push_back(static_cast<int>(i));
+  }
+  for (const auto& [id, container] : containers_) {
+    if (!container.registered || container.stuckWrites > 0) continue;
+    const auto steps = homeSteps.find(id);
+    const bool moves = steps != homeSteps.end();
+    const bool asPlanned = !moves || running.homes[static_cast<std::size_t>(steps->second.back())] == container.wanted.home;
+    const CpuSet spread = asPlanned ? wantedSpread(container) : CpuSet{};
+    const bool same = container.spread && *container.spread == spread;
+    if (same && (!moves || spread.empty())) continue;
+    if (!moves && !container.spread) continue;  // not placed yet
+    auto prepared = ports_.controller.prepare({CpuChangeKind::LaneCpus, id, spread, 0});
+    if (!prepared) continue;
+    running.spreads[built.size()] = spread;
+    built.push_back({std::move(*prepared), moves ? steps->second : std::vector<int>{}});
+    running.containers.push_back(id);
+    running.homes.push_back({});
+  }
+}
+
 void Drc::Impl::apply(const std::vector<Step>& steps) {
   const CpuSet wide = (ancestors_ | machine_.allowed) & machine_.online;
   const bool widen = wide != ancestors_;
@@ -77,6 +110,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
     running.containers.push_back(step.container);
     running.homes.push_back(isHomeStep(step.kind) ? step.cpus : CpuSet{});
   }
+  addSpreads(built, running);
   if (narrow) {
     std::vector<int> all;
     for (int i = 0; i < static_cast<int>(built.size()); ++i) all.push_back(i);
@@ -188,6 +222,12 @@ void Drc::Impl::closeBatch() {
     }
     retry_ = retry_ || state != ApplyState::Done;
     if (container == containers_.end()) continue;
+    if (const auto spread = closed.spreads.find(i); spread != closed.spreads.end()) {
+      if (state == ApplyState::Done)
+        container->second.spread = spread->second;
+      else if (!spread->second.empty())
+        container->second.spread = CpuSet{};  // asked for again with the next plan
+    }
     if (state != ApplyState::Done) container->second.repairTried = true;
     observeInto(touched, container->second);
   }

@@ -37,6 +37,7 @@ struct ContainerRecord {
   CpuSet stuckMayTake;      // homes that writes which have not returned may still set
   bool repairTried{false};  // since the last poll; also set by a failed write
   bool announcedOnce{false};
+  std::optional<CpuSet> spread;  // its own lanes keep to one CPU each of this set; empty: they float; none: not placed yet
   ContainerRegistration threads;
   Bytes resident;
   Wanted wanted;
@@ -102,6 +103,7 @@ class Drc::Impl {
     std::set<std::size_t> late;
     std::set<InstanceId> unsettled;  // their lanes are not published yet
     std::vector<std::size_t> ancestorSteps;
+    std::map<std::size_t, CpuSet> spreads;  // steps that spread a container's lanes
     int idleChecks{0};
   };
 
@@ -133,6 +135,8 @@ class Drc::Impl {
   // drc_apply.cc
   void apply(const std::vector<allocation::Step>& steps);
   [[nodiscard]] PreparedChange prepareStep(const allocation::Step& step, int& refused);
+  void addSpreads(std::vector<ApplyStep>& built, Running& running) const;
+  [[nodiscard]] CpuSet wantedSpread(const ContainerRecord& container) const;
   void onProgress();
   void checkDeadlines();
   void armDeadline();

@@ -114,7 +114,7 @@ struct DrcRig {
   std::vector<std::string> breaches;
   std::unique_ptr<Drc> drc;
 
-  explicit DrcRig(int cpus, HomeJournal* journal = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), journal, config) {}
+  explicit DrcRig(int cpus, HomeJournal* journal = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), journal, std::move(config)) {}
   explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {}) : machine(shape), kernel(shape.online) {
     if (!config.reserved) config.reserved = CpuSet{};
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,

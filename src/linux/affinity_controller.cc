@@ -3,10 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "linux/execute_write.h"
 #include "linux/files.h"
+#include "linux/lane_spread.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -44,7 +46,7 @@ Status AffinityController::add(const ContainerRegistration& container) {
   const auto mask = affinityOf(container.pid);
   if (processGone(container.pid) || !mask) return Error{Code::NotFound, "ProcessGone", "process " + std::to_string(container.pid) + " has ended"};
   for (const int tid : container.loanLaneThreads) makeIdle(tid);
-  containers_[container.id] = Container{container, *mask, {}, {}};
+  containers_[container.id] = Container{container, *mask, {}, {}, std::vector<int>(container.ownLaneThreads.size(), -1)};
   return {};
 }
 
@@ -56,8 +58,19 @@ PreparedChange AffinityController::homeChange(Container& container, const CpuSet
     if (!contains(container.threads.loanLaneThreads, tid)) change.writes.push_back(affinityWrite(tid, cpus));
   }
   container.home = cpus;
-  if (container.loans.empty()) {  // parked lanes follow the home
+  std::fill(container.laneCpus.begin(), container.laneCpus.end(), -1);  // the writes above opened their masks
+  if (container.loans.empty()) {                                        // parked lanes follow the home
     for (const int tid : container.threads.loanLaneThreads) change.writes.push_back(affinityWrite(tid, cpus));
+  }
+  return change;
+}
+
+PreparedChange AffinityController::laneChange(Container& container, const CpuSet& cpus) {
+  PreparedChange change;
+  container.laneCpus = spreadLanes(container.laneCpus, cpus);
+  for (std::size_t lane = 0; lane < container.laneCpus.size(); ++lane) {
+    const int cpu = container.laneCpus[lane];
+    change.writes.push_back(affinityWrite(container.threads.ownLaneThreads[lane], cpu < 0 ? container.home : CpuSet{cpu}));
   }
   return change;
 }
@@ -88,6 +101,7 @@ Result<PreparedChange> AffinityController::prepare(const CpuChange& change) {
   }
   switch (change.kind) {
     case CpuChangeKind::HomeCpus: return homeChange(found->second, change.set);
+    case CpuChangeKind::LaneCpus: return found->second.home.empty() ? PreparedChange{} : laneChange(found->second, change.set);
     case CpuChangeKind::LoanCpus: return loanChange(found->second, change.set);
     default: return PreparedChange{};  // memory nodes and weights are not enforced: traits() says so
   }
@@ -112,7 +126,7 @@ Result<ObservedContainer> AffinityController::observe(InstanceId id) const {
   ObservedContainer observed;
   observed.vanished = processGone(container.threads.pid);
   if (observed.vanished || container.home.empty()) return observed;
-  bool first = true;
+  std::optional<CpuSet> shared;  // the mask of every thread that keeps to no single CPU
   for (const int tid : threadsOf(container.threads.pid)) {
     const auto mask = affinityOf(tid);
     if (!mask) continue;
@@ -120,9 +134,15 @@ Result<ObservedContainer> AffinityController::observe(InstanceId id) const {
       observed.loans |= *mask;
       continue;
     }
-    observed.uniform = observed.uniform && (first || observed.home == *mask);
     observed.home |= *mask;
-    first = false;
+    const auto lane = std::find(container.threads.ownLaneThreads.begin(), container.threads.ownLaneThreads.end(), tid);
+    const auto index = static_cast<std::size_t>(lane - container.threads.ownLaneThreads.begin());
+    if (lane != container.threads.ownLaneThreads.end() && container.laneCpus[index] >= 0) {
+      observed.uniform = observed.uniform && *mask == CpuSet{container.laneCpus[index]};
+      continue;
+    }
+    observed.uniform = observed.uniform && (!shared || *shared == *mask);
+    shared = *mask;
   }
   observed.effective = observed.home;
   return observed;

@@ -33,11 +33,13 @@ class AffinityController final : public CpuController {
  private:
   struct Container {
     ContainerRegistration threads;
-    CpuSet original;  // mask of the process when it was added, given back by restore()
-    CpuSet home;      // asked last; empty: not placed
-    CpuSet loans;     // asked last; empty: parked on the home
+    CpuSet original;            // mask of the process when it was added, given back by restore()
+    CpuSet home;                // asked last; empty: not placed
+    CpuSet loans;               // asked last; empty: parked on the home
+    std::vector<int> laneCpus;  // that each own lane keeps to, -1: the whole home
   };
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
+  [[nodiscard]] static PreparedChange laneChange(Container& container, const CpuSet& cpus);
   [[nodiscard]] PreparedChange loanChange(Container& container, const CpuSet& cpus) const;
 
   CpuControllerTraits traits_;

@@ -19,6 +19,7 @@
 #include "linux/cgroup_paths.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
+#include "linux/lane_spread.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -43,6 +44,8 @@ std::string startTimeOf(int pid) {
 
 PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
 
+PreparedWrite affinityWrite(int tid, const CpuSet& cpus) { return {PreparedWrite::Kind::Affinity, tid, affinityMask(cpus), nullptr, nullptr}; }
+
 std::vector<int> idsIn(const std::optional<std::string>& text) {
   std::vector<int> ids;
   std::istringstream lines(text.value_or(""));
@@ -62,8 +65,8 @@ bool ofDeadRun(std::string_view name) {
   name.remove_prefix(kTreePrefix.size());
   const std::size_t dash = name.find('-');
   int pid = 0;
-  const auto [end, ec] = std::from_chars(name.data(), name.data() + std::min(dash, name.size()), pid);
-  return ec == std::errc{} && dash != std::string_view::npos && end == name.data() + dash && startTimeOf(pid) != name.substr(dash + 1);
+  const auto [end, ec] = std::from_chars(name.begin(), name.begin() + std::min(dash, name.size()), pid);
+  return ec == std::errc{} && dash != std::string_view::npos && end == name.begin() + dash && startTimeOf(pid) != name.substr(dash + 1);
 }
 
 }  // namespace
@@ -111,6 +114,8 @@ Status CgroupV1Controller::makeTrees() {
   const auto mems = readText(options_.cpusetDirectory + "/cpuset.effective_mems");
   if (!cpus || !mems) return cannot("cannot read", options_.cpusetDirectory + "/cpuset.effective_cpus", ENOENT);
   memoryNodes_ = *mems;
+  const auto possible = CpuSet::parse(readText("/sys/devices/system/cpu/possible").value_or(""));
+  if (possible) possible_ = *possible;
   for (const auto& [file, text] : {std::pair{"/cpuset.cpus", *cpus}, std::pair{"/cpuset.mems", *mems}}) {
     if (const int error = writeText(cpusetTree_ + file, text); error != 0) return cannot("cannot write", cpusetTree_ + file, error);
   }
@@ -156,14 +161,10 @@ Status CgroupV1Controller::add(const ContainerRegistration& container) {
   if (processGone(container.pid)) return Error{Code::NotFound, "ProcessGone", "process " + std::to_string(container.pid) + " has ended"};
   const auto leaves = std::make_shared<Leaves>();
   if (const Status made = makeLeaves(container, *leaves); !made) return made;
-  const auto all = readText("/sys/devices/system/cpu/possible");
-  const auto possible = all ? CpuSet::parse(*all) : Result<CpuSet>(CpuSet{});
-  if (possible && !possible->empty()) {  // a narrower mask would go on binding inside the cpuset
-    for (const int tid : threadsOf(container.pid)) {
-      static_cast<void>(executeWrite({PreparedWrite::Kind::Affinity, tid, affinityMask(*possible), nullptr, nullptr}));
-    }
+  if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
+    for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
   }
-  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false};
+  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1)};
   return {};
 }
 
@@ -212,8 +213,21 @@ PreparedChange CgroupV1Controller::homeChange(Container& container, const CpuSet
   return change;
 }
 
+// The masks hold within the cpuset. A lane that floats again gets every possible CPU: the kernel keeps a narrower mask across later changes of the
+// set.
+PreparedChange CgroupV1Controller::laneChange(Container& container, const CpuSet& cpus) const {
+  PreparedChange change;
+  const std::vector<int> before = std::exchange(container.laneCpus, spreadLanes(container.laneCpus, cpus));
+  for (std::size_t lane = 0; lane < container.laneCpus.size(); ++lane) {
+    const int cpu = container.laneCpus[lane];
+    if (cpu < 0 && before[lane] < 0) continue;
+    change.writes.push_back(affinityWrite(container.threads.ownLaneThreads[lane], cpu < 0 ? possible_ : CpuSet{cpu}));
+  }
+  return change;
+}
+
 Result<PreparedChange> CgroupV1Controller::prepare(const CpuChange& change) {
-  const bool mayBeEmpty = change.kind == CpuChangeKind::LoanCpus || change.kind == CpuChangeKind::Weight;
+  const bool mayBeEmpty = change.kind == CpuChangeKind::LaneCpus || change.kind == CpuChangeKind::LoanCpus || change.kind == CpuChangeKind::Weight;
   if (!mayBeEmpty && change.set.empty()) {
     return Error{Code::InvalidArgument, "EmptySet", "a container must keep at least one CPU and one memory node"};
   }
@@ -224,6 +238,7 @@ Result<PreparedChange> CgroupV1Controller::prepare(const CpuChange& change) {
   const Leaves& leaves = *container.leaves;
   switch (change.kind) {
     case CpuChangeKind::HomeCpus: return homeChange(container, change.set);
+    case CpuChangeKind::LaneCpus: return laneChange(container, change.set);
     case CpuChangeKind::LoanCpus: {
       container.lent = !change.set.empty();
       const CpuSet& target = container.lent ? change.set : container.home;
@@ -295,6 +310,7 @@ void CgroupV1Controller::removeTrees(const std::string& cpusetTree, const std::s
 
 void CgroupV1Controller::restore() {
   for (auto& [id, container] : containers_) {
+    for (const PreparedWrite& write : laneChange(container, {}).writes) static_cast<void>(executeWrite(write));
     for (const std::string& parent : {options_.cpusetDirectory, options_.cpuDirectory}) {
       if (!container.home.empty()) static_cast<void>(writeText(parent + "/cgroup.procs", std::to_string(container.threads.pid)));
     }

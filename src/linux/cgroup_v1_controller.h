@@ -53,9 +53,10 @@ class CgroupV1Controller final : public CpuController {
   struct Container {
     ContainerRegistration threads;
     std::shared_ptr<Leaves> leaves;
-    std::string memoryNodes;  // asked last, as text
-    CpuSet home;              // asked last; empty: not placed
-    bool lent{false};         // the loans leaf has CPUs of its own; false: it follows the home
+    std::string memoryNodes;    // asked last, as text
+    CpuSet home;                // asked last; empty: not placed
+    bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
+    std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
   };
   explicit CgroupV1Controller(const CgroupV1Options& options);
   [[nodiscard]] Status makeTrees();
@@ -63,6 +64,7 @@ class CgroupV1Controller final : public CpuController {
   enum class Placing : std::uint8_t { Floats, Partial, Complete };
   [[nodiscard]] Placing placingOf(const Container& container) const;
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
+  [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
   void removeTrees(const std::string& cpusetTree, const std::string& cpuTree);
   void clearLeftovers();
 
@@ -71,6 +73,7 @@ class CgroupV1Controller final : public CpuController {
   std::string cpusetTree_;
   std::string cpuTree_;
   std::string memoryNodes_;  // the tree's, as text
+  CpuSet possible_;          // the mask of a thread that only its cpuset holds
   UniqueFd treeCpus_;
   CpuSet system_;
   bool systemPlaced_{false};

@@ -6,9 +6,11 @@
 // reads back with observe(): what counts is what the kernel says, never what was asked. Kernel rules that every adapter keeps: no set is ever empty
 // (cgroup v1 refuses it, v2 takes it for "inherit", which would cover everyone's CPUs: prepare() answers InvalidArgument/EmptySet); a set outside the
 // ancestors' is refused; a container is placed (its threads moved) by its first Home change, until then it floats where it was started and observe()
-// shows an empty home; a process that has gone is a value (`vanished`), not an error. Cost: prepare and observe O(threads of the container) at most.
-// Adapters: src/linux (AffinityController, CgroupV1Controller), src/testing (FakeCpuController); one contract suite, cpu_controller_contract.h.
-// Thread rule: control loop only. PreparedChange may be executed on another thread, while its controller lives.
+// shows an empty home; a process that has gone is a value (`vanished`), not an error. LaneCpus narrows the own lanes' threads within the home: a home
+// of several CPUs that one container owns alone needs no balancing, and the kernel, left to itself, wakes an added lane on its sibling's CPU and may
+// leave it there for 100 ms (measured). Lanes keep their CPU where it stays in the set; lanes beyond the CPUs float. Cost: prepare and observe
+// O(threads of the container) at most. Adapters: src/linux (AffinityController, CgroupV1Controller), src/testing (FakeCpuController); one contract
+// suite, cpu_controller_contract.h. Thread rule: control loop only. PreparedChange may be executed on another thread, while its controller lives.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +45,7 @@ struct ContainerRegistration {
 enum class CpuChangeKind : std::uint8_t {
   AncestorCpus,  // the set above all containers
   HomeCpus,      // places the container if it is not placed yet
+  LaneCpus,      // own lanes one by one: each on a CPU of its own of the set (the home); an empty set lets them float over the home again
   LoanCpus,      // an empty set parks the loan lanes on the container's own home
   MemoryNodes,   // of both leaves
   Weight,        // of the home leaf; 100 is an ordinary container's

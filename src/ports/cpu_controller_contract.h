@@ -102,6 +102,31 @@ TEST_P(CpuControllerContract, TheKernelAgrees) {
   EXPECT_EQ(harness_.whereMayRun(container.loanLaneThreads[0]), second_);
 }
 
+TEST_P(CpuControllerContract, OwnLanesSpreadOverTheHomeAndFloatAgain) {
+  const ContainerRegistration container = added(1, 3, 1);
+  const auto mayRun = [&](std::size_t lane) { return harness_.whereMayRun(container.ownLaneThreads[lane]); };
+  const auto spread = [&](const CpuSet& cpus) { return change({CpuChangeKind::LaneCpus, InstanceId(1), cpus, 0}); };
+  ASSERT_EQ(home(1, both_), 0);
+  EXPECT_EQ(spread(both_), 0);
+  EXPECT_EQ(seen(1).home, both_);
+  EXPECT_TRUE(seen(1).uniform);
+  if (harness_.whereMayRun != nullptr && second_ != first_) {
+    EXPECT_EQ(mayRun(0), first_);
+    EXPECT_EQ(mayRun(1), second_);
+    EXPECT_EQ(mayRun(2), both_) << "more lanes than CPUs";
+    EXPECT_EQ(harness_.whereMayRun(container.pid), both_) << "only lanes are spread";
+  }
+  ASSERT_EQ(home(1, second_), 0);
+  EXPECT_EQ(seen(1).home, second_);
+  EXPECT_TRUE(seen(1).uniform);
+  ASSERT_EQ(home(1, both_), 0);
+  EXPECT_EQ(spread({}), 0);
+  if (harness_.whereMayRun == nullptr) return;
+  for (std::size_t lane = 0; lane < 3; ++lane) EXPECT_EQ(mayRun(lane), both_);
+  ASSERT_EQ(home(1, harness_.machine), 0);
+  EXPECT_EQ(mayRun(0), harness_.machine) << "a lane that floats is held by the home alone";
+}
+
 TEST_P(CpuControllerContract, AnEmptySetIsNeverWritten) {  // "" means inherit on v2: the container would cover everyone's CPUs
   added(1);
   ASSERT_EQ(home(1, first_), 0);
@@ -215,9 +240,11 @@ TEST_P(CpuControllerContract, ContainersDoNotTouchEachOther) {
 
 TEST_P(CpuControllerContract, RestoreGivesBackWhatWasThere) {
   if (harness_.whereMayRun == nullptr) return;  // a fake has no kernel
-  const ContainerRegistration container = harness_.spawn(InstanceId(1), 1, 1);
+  const ContainerRegistration container = harness_.spawn(InstanceId(1), 2, 1);
   const CpuSet before = harness_.whereMayRun(container.ownLaneThreads[0]);
   ASSERT_TRUE(controller().add(container).ok());
+  ASSERT_EQ(home(1, both_), 0);
+  EXPECT_EQ(change({CpuChangeKind::LaneCpus, InstanceId(1), both_, 0}), 0);
   ASSERT_EQ(home(1, first_), 0);
   controller().restore();
   EXPECT_EQ(harness_.whereMayRun(container.ownLaneThreads[0]), before);

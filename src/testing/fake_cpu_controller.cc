@@ -16,6 +16,7 @@ CpuChangeKind kindOf(const std::string& verb) {
   if (verb == "tree") return CpuChangeKind::AncestorCpus;
   if (verb == "loans" || verb == "park") return CpuChangeKind::LoanCpus;
   if (verb == "mems") return CpuChangeKind::MemoryNodes;
+  if (verb == "spread") return CpuChangeKind::LaneCpus;
   if (verb == "weight") return CpuChangeKind::Weight;
   return CpuChangeKind::HomeCpus;
 }
@@ -66,7 +67,7 @@ PreparedChange FakeCpuController::call(std::vector<std::string> operations) {
 
 Result<PreparedChange> FakeCpuController::prepare(const CpuChange& change) {
   const std::lock_guard lock(mutex_);
-  const bool mayBeEmpty = change.kind == CpuChangeKind::LoanCpus || change.kind == CpuChangeKind::Weight;
+  const bool mayBeEmpty = change.kind == CpuChangeKind::LaneCpus || change.kind == CpuChangeKind::LoanCpus || change.kind == CpuChangeKind::Weight;
   if (!mayBeEmpty && change.set.empty()) return Error{Code::InvalidArgument, "EmptySet", "a set may not be empty"};
   const std::string set = change.set.toString();
   if (change.kind == CpuChangeKind::AncestorCpus) return call({"tree " + set});
@@ -81,6 +82,7 @@ Result<PreparedChange> FakeCpuController::prepare(const CpuChange& change) {
       if (!container.home.hasTasks) operations.push_back(words("place", change.container, "0"));
       return call(operations);
     }
+    case CpuChangeKind::LaneCpus: return call({words("spread", change.container, change.set.empty() ? "-" : set)});
     case CpuChangeKind::LoanCpus:
       container.lent = !change.set.empty();
       if (container.lent) return call({words("loans", change.container, set)});
@@ -115,7 +117,7 @@ int FakeCpuController::execute(const std::string& operation) {
   if (verb != "tree") stream >> id.value;
   stream >> what;
   if (const auto fault = faults_.find({id, kindOf(verb)}); fault != faults_.end()) return fault->second;
-  if (verb != "park" && verb != "place") operations_.push_back(operation);
+  if (verb != "park" && verb != "place" && verb != "spread") operations_.push_back(operation);
   const auto set = CpuSet::parse(what == "-" ? "" : what);
   if (verb == "tree") return set ? writeTree(*set) : EINVAL;
   const auto found = containers_.find(id);
@@ -129,6 +131,10 @@ int FakeCpuController::execute(const std::string& operation) {
   }
   if (verb == "place") return attach(container);
   if (!set) return EINVAL;
+  if (verb == "spread") {  // sched_setaffinity(2) refuses a mask of which the set above leaves nothing
+    if (!set->empty() && !set->intersects(effectiveOf(container.home))) return EINVAL;
+    return container.laneCpus = *set, 0;
+  }
   if (verb == "home") return writeCpus(container.home, *set);
   if (verb == "park") return writeCpus(container.loans, *set);
   if (verb == "loans") return writeCpus(container.loans, set->empty() ? container.home.requested : *set);
@@ -227,6 +233,11 @@ void FakeCpuController::setOnline(const CpuSet& online) {
 void FakeCpuController::disturb(InstanceId id, const CpuSet& home) {
   const std::lock_guard lock(mutex_);
   containers_.at(id).home.requested = home;
+}
+
+CpuSet FakeCpuController::laneCpus(InstanceId id) const {
+  const std::lock_guard lock(mutex_);
+  return containers_.at(id).laneCpus;
 }
 
 std::vector<std::string> FakeCpuController::takeOperations() {

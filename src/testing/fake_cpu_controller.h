@@ -11,7 +11,8 @@
 //   both  CPUs that the machine never had are refused (EINVAL).
 // Fake processes are made with spawn(). Writes are PreparedWrite::Call: execute them with linux/execute_write.h or any executor. A hung write answers
 // kHangs: an executor of tests treats it as not finished. operations() lists every executed write in order, e.g. "home 7 0-1", "loans 7 -" (parked),
-// "tree 0-3". Thread rule: one thread, except that executing a write is thread-safe (for tests of the real applier).
+// "tree 0-3"; the spreading of lanes over a home is told by laneCpus() alone. Thread rule: one thread, except that executing a write is thread-safe
+// (for tests of the real applier).
 #pragma once
 
 #include <map>
@@ -55,6 +56,7 @@ class FakeCpuController final : public CpuController {
   void disturb(InstanceId id, const CpuSet& home);  // somebody else writes the home's CPUs
   [[nodiscard]] std::vector<std::string> takeOperations();
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
+  [[nodiscard]] CpuSet laneCpus(InstanceId id) const;  // that its own lanes are spread over; empty: they float
   [[nodiscard]] CpuSet system() const { return system_; }
 
  private:
@@ -69,6 +71,7 @@ class FakeCpuController final : public CpuController {
     Leaf home;
     Leaf loans;
     bool lent{false};
+    CpuSet laneCpus;
     std::int64_t weight{100};
     std::set<int> lanesAtHome;
   };
