@@ -8,50 +8,10 @@
 #include <utility>
 
 #include "channel/answer_check.h"
-#include "channel/control_messages.h"
+#include "channel/local_backend_state.h"
 #include "channel/seqpacket.h"
 
 namespace coterie::channel {
-
-struct LocalBackend::Lane {
-  Instance* instance{nullptr};
-  int index{0};
-  LaneClass laneClass{LaneClass::Own};
-  UniqueFd socket;
-  TimerHandle watch;
-  bool open{true};  // announced and usable
-
-  // The run in progress.
-  bool busy{false};
-  Completion completion;
-  std::shared_ptr<InputCell> input;
-  std::vector<int> wanted;      // outputs asked for
-  std::uint64_t generation{0};  // of the run in progress or the last one
-  int cell{0};                  // response cell of the run
-  Instant started{};
-  Nanos maxRun{};
-  bool stopWanted{false};   // terminate() was called
-  bool askedToStop{false};  // its time was up
-  Instant stopAsked{};
-
-  std::array<bool, kCellsPerLane> held{};  // cells whose answers are being read
-  [[nodiscard]] LaneRef ref() const;
-};
-
-struct LocalBackend::Instance {
-  InstanceId id;
-  UniqueFd signals;
-  UniqueFd process;
-  std::shared_ptr<ResponseArena> answers;
-  std::vector<Lane> lanes;  // never resized after addInstance
-  TimerHandle processWatch;
-  bool draining{false};
-  bool reported{false};  // misbehaved() was called
-  std::function<void()> drained;
-  std::optional<TimerHandle> deathTimer;  // runs from the first lane that closed
-};
-
-LaneRef LocalBackend::Lane::ref() const { return {instance->id, LaneId(index)}; }
 
 // Outputs in the response arena, or copied from it; holds its cell until destroyed.
 class LocalBackend::LocalAnswer final : public Answer {
@@ -121,7 +81,7 @@ LocalBackend::~LocalBackend() {
       if (!lane.busy) continue;
       lane.busy = false;
       RunOutcome outcome{Error{Code::Unavailable, "ShuttingDown", "the service is being shut down"}, {}, {}, {}, false, false};
-      std::exchange(lane.completion, nullptr)(std::move(outcome));
+      if (const Completion completion = std::exchange(lane.completion, nullptr)) completion(std::move(outcome));
     }
   }
 }
@@ -135,6 +95,9 @@ Status LocalBackend::addInstance(InstanceEndpoint endpoint) {
   instance->signals = std::move(endpoint.signals);
   instance->process = std::move(endpoint.process);
   instance->answers = std::move(endpoint.answers);
+  instance->pid = endpoint.pid;
+  instance->width = endpoint.width;
+  instance->cost = CostMeter(cpuTimeOf(endpoint.pid).value_or(Nanos{}), endpoint.width);
   instance->lanes.resize(endpoint.ownLanes.size() + endpoint.loanLanes.size());
   for (std::size_t i = 0; i < instance->lanes.size(); ++i) {
     Lane& lane = instance->lanes[i];
@@ -148,18 +111,26 @@ Status LocalBackend::addInstance(InstanceEndpoint endpoint) {
   instance->processWatch = loop_.whenReadable(instance->process.get(), [this, raw = instance.get()] { onProcessEnd(*raw); });
   Instance& added = *instance;
   instances_[endpoint.id] = std::move(instance);
-  for (Lane& lane : added.lanes) {
-    if (listener_ != nullptr) listener_->laneReady({lane.ref(), lane.laneClass});
-  }
+  for (Lane& lane : added.lanes) offer(lane);
   return {};
+}
+
+void LocalBackend::offer(Lane& lane) {
+  if (listener_ == nullptr || !lane.open || lane.instance->draining || lane.instance->suspended || std::exchange(lane.offered, true)) return;
+  listener_->laneReady({lane.ref(), lane.laneClass});
+}
+
+void LocalBackend::withdraw(Lane& lane) {
+  lane.withdrawn = false;
+  if (std::exchange(lane.offered, false) && listener_ != nullptr) listener_->laneGone(lane.ref());
 }
 
 void LocalBackend::setListener(Listener* listener) {
   listener_ = listener;
-  if (listener_ == nullptr) return;
   for (auto& [id, instance] : instances_) {
     for (Lane& lane : instance->lanes) {
-      if (lane.open && !instance->draining) listener_->laneReady({lane.ref(), lane.laneClass});
+      lane.offered = false;
+      offer(lane);
     }
   }
 }
@@ -207,7 +178,7 @@ Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
 
 void LocalBackend::run(const LaneRef& ref, RunRequest request, Completion completion) {
   Lane* lane = find(ref);
-  if (lane == nullptr || !lane->open || lane->instance->draining) {
+  if (lane == nullptr || !lane->open || lane->instance->draining || lane->instance->suspended) {
     reject(std::move(completion), {Code::Unavailable, "LaneGone", "the lane is gone"}, true);
     return;
   }
@@ -275,19 +246,34 @@ Result<std::unique_ptr<Answer>> LocalBackend::makeAnswer(Lane& lane) {
   return std::unique_ptr<Answer>(std::move(answer));
 }
 
+// Times are the worker's word: bounded by what the gateway and the kernel have seen themselves.
+Nanos LocalBackend::believedWait(const Lane& lane, const CostMeter::Claim& claim) {
+  Instance& instance = *lane.instance;
+  if (instance.pid == 0 || !CostMeter::wantsProof(claim)) return instance.cost.settle(claim);
+  const std::optional<Nanos> cpu = cpuTimeOf(instance.pid);
+  if (!cpu) return instance.cost.settle({claim.held, Nanos{}});
+  Nanos underWay{};
+  for (const Lane& other : instance.lanes) {
+    if (other.busy && &other != &lane) underWay += loop_.clock().now() - other.started;
+  }
+  return instance.cost.settle(claim, *cpu, underWay);
+}
+
 // The worker has answered the run in progress: incoming_ holds what it said.
 void LocalBackend::finish(Lane& lane) {
+  Instance& instance = *lane.instance;
+  if (instance.silence.heard() == SilenceWatch::Sign::IsBack) supervision_.answers(instance.id);
   RunOutcome outcome{Error{}, {}, {}, {}, false, false};
   outcome.held = loop_.clock().now() - lane.started;
-  // Times are the worker's word: bounded by what the gateway has seen itself.
-  outcome.queuedForCpu = std::clamp(Nanos(incoming_->queuedNanos), Nanos{}, outcome.held);
-  outcome.cpu = std::max(Nanos(incoming_->cpuNanos), Nanos{});
+  outcome.queuedForCpu = believedWait(lane, {outcome.held, Nanos(incoming_->queuedNanos)});
+  outcome.cpu = std::clamp(Nanos(incoming_->cpuNanos), Nanos{}, outcome.held * instance.width);
+  if (lane.completion == nullptr) return complete(lane, std::move(outcome));  // it was told to try elsewhere; what this says is of no use
   if (incoming_->failed) {
     outcome.answer = presentable(incoming_->error);
     return complete(lane, std::move(outcome));
   }
   auto answer = makeAnswer(lane);
-  if (!answer.ok()) return violated(*lane.instance, EndReason::ProtocolViolation, answer.error().message);
+  if (!answer.ok()) return violated(instance, EndReason::ProtocolViolation, answer.error().message);
   outcome.answer = std::move(answer);
   complete(lane, std::move(outcome));
 }
@@ -300,9 +286,12 @@ void LocalBackend::complete(Lane& lane, RunOutcome outcome) {
   lane.busy = false;
   --running_;
   const std::shared_ptr<bool> alive = alive_;
-  completion(std::move(outcome));
-  if (!*alive || !instance.draining) return;
-  if (std::exchange(lane.open, false) && listener_ != nullptr) listener_->laneGone(lane.ref());
+  if (completion != nullptr) completion(std::move(outcome));
+  if (!*alive) return;
+  if (lane.withdrawn) withdraw(lane);
+  if (!instance.draining) return offer(lane);
+  lane.open = false;
+  withdraw(lane);
   settleDrain(instance);
 }
 
@@ -336,10 +325,9 @@ void LocalBackend::close(Lane& lane, Ending ending) {
   loop_.post([alive, weak = std::weak_ptr(keep), &lane] {
     if (const auto kept = weak.lock(); *alive && kept) lane.watch.reset();
   });
-  const LaneRef ref = lane.ref();
   failRunning(lane, ending);
   if (!*alive) return;
-  if (listener_ != nullptr) listener_->laneGone(ref);
+  withdraw(lane);
   if (!instances_.contains(instance.id) || instance.deathTimer) return;
   // A worker that dies closes everything within moments. One that lives on without a lane is broken.
   instance.deathTimer =
@@ -417,7 +405,7 @@ void LocalBackend::drainInstance(InstanceId id, std::function<void()> drained) {
   if (std::exchange(keep->draining, true)) return;
   for (Lane& lane : keep->lanes) {
     if (lane.busy || !std::exchange(lane.open, false)) continue;
-    if (listener_ != nullptr) listener_->laneGone(lane.ref());
+    withdraw(lane);
   }
   settleDrain(*keep);
 }
@@ -427,50 +415,6 @@ void LocalBackend::settleDrain(Instance& instance) {
   bool busy = false;
   for (Lane& lane : instance.lanes) busy = busy || lane.busy;
   if (!busy) retire(instance);
-}
-
-void LocalBackend::terminate(const LaneRef& ref) {
-  Lane* lane = find(ref);
-  if (lane == nullptr || !lane->busy) return;
-  lane->stopWanted = true;
-  sendTerminate(*lane);
-}
-
-void LocalBackend::sendTerminate(Lane& lane) {
-  std::array<std::byte, 32> message{};
-  const std::size_t size = encode(TerminateMessage{static_cast<std::uint16_t>(lane.index), lane.generation}, message);
-  // A worker that does not read its signals is ended by its run's time limit.
-  (void)send(lane.instance->signals.get(), std::span<const std::byte>(message).first(size), Wait::No);
-}
-
-void LocalBackend::armSweep() {
-  if (running_ != 1) return;  // armed already
-  sweepTimer_ = loop_.after(options_.sweep, [this] { sweep(); });
-}
-
-void LocalBackend::sweep() {
-  const Instant now = loop_.clock().now();
-  std::vector<std::shared_ptr<Instance>> overdue;
-  for (auto& [id, instance] : instances_) {
-    for (Lane& lane : instance->lanes) {
-      // The signal may have overtaken the request, which then did not run yet: say it again.
-      if (lane.busy && lane.stopWanted) sendTerminate(lane);
-      if (!lane.busy || lane.maxRun.count() <= 0 || now - lane.started < lane.maxRun) continue;
-      if (!std::exchange(lane.askedToStop, true)) {
-        lane.stopAsked = now;
-        sendTerminate(lane);
-      } else if (now - lane.stopAsked >= options_.killAfter) {
-        overdue.push_back(instance);
-        break;
-      }
-    }
-  }
-  const std::shared_ptr<bool> alive = alive_;
-  for (const std::shared_ptr<Instance>& instance : overdue) {
-    if (!*alive) return;
-    violated(*instance, EndReason::RunTimedOut, "a request ran longer than its limit and did not stop when asked");
-  }
-  if (*alive && running_ > 0) sweepTimer_ = loop_.after(options_.sweep, [this] { sweep(); });
 }
 
 }  // namespace coterie::channel

@@ -5,10 +5,11 @@
 // copied out of the arena instead, so that a slow client never stops a lane. Input cells belong to their run until the worker has answered or is
 // known to be dead (quarantine). Everything a worker sends is checked before it is believed: generation, outputs asked for, ranks, dimensions against
 // the signature, lengths against shapes, places against the lane's own cell. BYTES answers are copied and walked. A breach is reported once through
-// Supervision::misbehaved, which must end the instance; until then its lanes stay silent. How a run ended when its worker died: with the request
-// unread in the socket the kernel answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed); what the kernel cannot tell counts as
-// crashed. A run longer than its maxRun is asked to stop, and a second later the instance is reported RunTimedOut. Cost: two system calls a run, no
-// locks. Thread rule: everything on the gateway's loop. The loop and the supervision outlive the backend.
+// Supervision::misbehaved, which must end the instance; until then its lanes stay silent. What it says of its waiting and CPU time, which others pay
+// for, is bounded by the kernel's word (process_watch.h). How a run ended when its worker died: with the request unread in the socket the kernel
+// answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed); what the kernel cannot tell counts as crashed. A run longer than its maxRun
+// is asked to stop, and a second later the instance is reported RunTimedOut; an instance that has a run and does nothing is reported silent long
+// before. Cost: two system calls a run, no locks. Thread rule: everything on the gateway's loop. The loop and the supervision outlive the backend.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "base/unique_fd.h"
 #include "channel/arena.h"
 #include "channel/lane_messages.h"
+#include "channel/process_watch.h"
 #include "ports/clock.h"
 #include "ports/container_runtime.h"
 #include "ports/model_backend.h"
@@ -36,6 +38,8 @@ struct InstanceEndpoint {
   UniqueFd process;                        // pidfd: readable once the worker is dead
   std::shared_ptr<ResponseArena> answers;  // shared with the answers that are still being read
   ModelSignature signature;
+  int pid{0};    // of the worker, for what the kernel says of it; 0: not looked at
+  int width{1};  // threads of one run
 };
 
 class Supervision {
@@ -43,11 +47,17 @@ class Supervision {
   virtual ~Supervision() = default;
   // The instance must be killed and its end reported with this reason; called once per instance, on the gateway's loop.
   virtual void misbehaved(InstanceId id, EndReason reason, const std::string& message) = 0;
+  // It has a run and shows no sign of life / shows one again. The backend goes on as before unless told to suspend it. Must not call back at once.
+  virtual void silent(InstanceId, const std::string& /*why*/) {}
+  virtual void answers(InstanceId) {}
 };
 
 struct BackendOptions {
   Millis sweep{50};        // how often running times are looked at, while something runs
   Millis killAfter{1000};  // after a run that was asked to stop has not
+  // A run has been on an instance this long, and for the second half of it its process neither used nor wanted CPU time: it is reported silent.
+  // Counted in sweeps. 0: never.
+  Millis silentAfter{1500};
 };
 
 class LocalBackend final : public ModelBackend {
@@ -63,6 +73,10 @@ class LocalBackend final : public ModelBackend {
   void drainInstance(InstanceId id, std::function<void()> drained);
   // The instance is dead (or about to be killed): what runs there ends as crashed, its lanes are gone.
   void removeInstance(InstanceId id);
+  // Out of the rotation and back, for an instance that lives and does not answer. Requests that it has not taken end as neverStarted (their cells
+  // stay quarantined), those in its run may still end well. Its lanes are announced anew by resumeInstance().
+  void suspendInstance(InstanceId id);
+  void resumeInstance(InstanceId id);
 
   void setListener(Listener* listener) override;
   [[nodiscard]] const ModelSignature& signature() const override { return signature_; }
@@ -89,6 +103,12 @@ class LocalBackend final : public ModelBackend {
   void retire(Instance& instance);
   static void unwatch(Instance& instance);
   void settleDrain(Instance& instance);
+  void offer(Lane& lane);
+  void withdraw(Lane& lane);
+  [[nodiscard]] Nanos believedWait(const Lane& lane, const CostMeter::Claim& claim);
+  void listenTo(Instance& instance);
+  [[nodiscard]] static bool unread(const Lane& lane);
+  void tellNeverStarted(Lane& lane);
   void sweep();
   void armSweep();
   void sendTerminate(Lane& lane);

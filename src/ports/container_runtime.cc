@@ -12,6 +12,7 @@ std::string_view endReasonName(EndReason reason) {
     case EndReason::StartTimedOut: return "StartTimedOut";
     case EndReason::RunTimedOut: return "RunTimedOut";
     case EndReason::SpawnFailed: return "SpawnFailed";
+    case EndReason::Unresponsive: return "Unresponsive";
   }
   return "Unknown";
 }

@@ -63,7 +63,17 @@ struct InstanceReady {
   std::vector<std::string> missingSandbox;  // what the machine lacks: "Landlock", ... (a condition, said once)
 };
 
-enum class EndReason : std::uint8_t { Stopped, LoadFailed, Crashed, OutOfMemory, ProtocolViolation, StartTimedOut, RunTimedOut, SpawnFailed };
+enum class EndReason : std::uint8_t {
+  Stopped,
+  LoadFailed,
+  Crashed,
+  OutOfMemory,
+  ProtocolViolation,
+  StartTimedOut,
+  RunTimedOut,
+  SpawnFailed,
+  Unresponsive
+};
 [[nodiscard]] std::string_view endReasonName(EndReason reason);
 
 struct InstanceEnd {
@@ -79,6 +89,9 @@ class ContainerRuntime {
     virtual void instanceProgress(InstanceId id, int percent) = 0;  // of loading
     virtual void instanceReady(InstanceId id, const InstanceReady& ready) = 0;
     virtual void instanceEnded(InstanceId id, const InstanceEnd& end) = 0;
+    // A ready instance lives and does nothing (stopped, frozen, locked up): it should get no requests. It answers again, or ends as Unresponsive.
+    virtual void instanceSilent(InstanceId /*id*/, const std::string& /*why*/) {}
+    virtual void instanceAnswers(InstanceId /*id*/) {}
   };
   virtual ~ContainerRuntime() = default;
   virtual void setListener(Listener* listener) = 0;

@@ -85,7 +85,8 @@ class ModelBackend {
    public:
     virtual ~Listener() = default;
     virtual void laneReady(const LaneInfo& lane) = 0;  // a new lane may be dispatched to
-    virtual void laneGone(const LaneRef& lane) = 0;    // never dispatch there again; requests in flight there have been completed before
+    // Dispatch there no more, unless laneReady names it anew; requests in flight there have been completed before.
+    virtual void laneGone(const LaneRef& lane) = 0;
   };
   using Completion = std::function<void(RunOutcome)>;
 

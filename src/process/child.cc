@@ -103,6 +103,16 @@ std::string describe(const ExitStatus& status) {
   return "signal " + std::to_string(status.code) + " (" + ::strsignal(status.code) + ")";
 }
 
+StopNews stopNews(int pid) {
+  StopNews latest = StopNews::Nothing;
+  for (int i = 0; i < 2; ++i) {  // the kernel keeps one of each
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid == 0) break;
+    latest = info.si_code == CLD_CONTINUED ? StopNews::WentOn : StopNews::Stopped;
+  }
+  return latest;
+}
+
 void kill(const UniqueFd& process) { (void)::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0); }
 
 MemoryUse memoryOf(int pid) {

@@ -4,6 +4,7 @@
 // output are /dev/null, standard error is a pipe for the supervisor to read. Everything else of the parent's is close-on-exec. Thread-compatible.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ struct ExitStatus {
 [[nodiscard]] ExitStatus reap(int pid);
 [[nodiscard]] std::string describe(const ExitStatus& status);  // "signal 11 (Segmentation fault)", "exit code 3"
 void kill(const UniqueFd& process);                            // SIGKILL
+// What the parent is told of its child since it was asked last: did a signal stop it, did it go on? Nothing: neither, or it is traced, which its
+// parent is not told of. waitid(2).
+enum class StopNews : std::uint8_t { Nothing, Stopped, WentOn };
+[[nodiscard]] StopNews stopNews(int pid);
 
 // What the kernel says about a live process, read from /proc; 0 if it is gone.
 struct MemoryUse {

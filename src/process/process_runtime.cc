@@ -36,6 +36,10 @@ struct ProcessRuntime::Instance {
   std::optional<InstanceEnd> unlessItSaid;  // the end's reason if it gave none itself
   TimerHandle stopTimer;
   TimerHandle memoryTimer;
+  bool stopped{false};   // by a signal
+  std::string idleness;  // the gateway's reason to call it silent
+  int silentLooks{0};
+  [[nodiscard]] std::string silence() const { return stopped ? "a signal has stopped it (SIGCONT lets it go on)" : idleness; }
 };
 
 namespace {
@@ -119,6 +123,8 @@ Status ProcessRuntime::launchChild(Instance& instance, int requestArena, std::ui
   auto child = spawn(options_.launcher, options_.launcherArguments);
   if (!child.ok()) return child.error();
   instance.child = std::move(child).value();
+  instance.endpoint->pid = instance.child.pid;
+  instance.endpoint->width = spec.width;
   // A launcher that went before it took everything has said why (a model that is not there): its end tells that, else this.
   if (Status s = sendSetup(instance, requestArena, requestBytes, workerEnds); !s.ok()) {
     instance.unlessItSaid = InstanceEnd{EndReason::SpawnFailed, s.error().message};
@@ -274,8 +280,51 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
   instance.state = State::Ready;
   instance.startTimer.reset();
   instance.endpoint->signature = std::move(decoded->signature);
+  armStopCheck();
   const std::shared_ptr<Instance> keep = instances_.at(spec.id);
   if (listener_ != nullptr) listener_->instanceReady(spec.id, ready);
+}
+
+void ProcessRuntime::armStopCheck() {
+  if (std::exchange(stopCheckArmed_, true)) return;
+  stopCheck_ = loop_.after(options_.stopCheck, [this] { lookForStopped(); });
+}
+
+void ProcessRuntime::lookForStopped() {
+  stopCheckArmed_ = false;
+  std::vector<std::shared_ptr<Instance>> ready;
+  for (const auto& [id, instance] : instances_) {
+    if (instance->state == State::Ready) ready.push_back(instance);
+  }
+  if (!ready.empty()) armStopCheck();
+  for (const auto& instance : ready) {
+    const std::string before = instance->silence();
+    if (const StopNews news = stopNews(instance->child.pid); news != StopNews::Nothing) instance->stopped = news == StopNews::Stopped;
+    noteSilence(*instance, before);
+    if (before.empty() || instance->silence().empty()) continue;
+    if (++instance->silentLooks * options_.stopCheck < options_.silentLimit) continue;
+    killFor(*instance, EndReason::Unresponsive,
+            "it was silent for " + std::to_string(std::chrono::ceil<Seconds>(options_.silentLimit).count()) + " s: " + instance->silence());
+  }
+}
+
+void ProcessRuntime::heard(InstanceId id, const std::string& silence) {
+  const auto found = instances_.find(id);
+  if (found == instances_.end() || found->second->state != State::Ready) return;
+  const std::shared_ptr<Instance> keep = found->second;
+  const std::string before = keep->silence();
+  keep->idleness = silence;
+  // Who answers is not stopped, whatever we were told last.
+  if (silence.empty()) keep->stopped = stopNews(keep->child.pid) == StopNews::Stopped;
+  noteSilence(*keep, before);
+}
+
+void ProcessRuntime::noteSilence(Instance& instance, const std::string& before) {
+  const std::string now = instance.silence();
+  if (now.empty()) instance.silentLooks = 0;
+  if (now.empty() == before.empty() || instance.verdict || listener_ == nullptr) return;
+  if (now.empty()) return listener_->instanceAnswers(instance.spec.id);
+  listener_->instanceSilent(instance.spec.id, now);
 }
 
 Result<channel::InstanceEndpoint> ProcessRuntime::takeEndpoint(InstanceId id) {

@@ -6,9 +6,11 @@
 //   Launching -> Loading -> Ready -> Stopping -> (ended, reported once);  any state -> ended when the process dies or is killed for a reason.
 // What a worker says about itself is checked against the kernel: its threads are looked up, its memory is read from /proc. Messages out of order or
 // malformed are a ProtocolViolation. Memory limit: a v1 memory cgroup where one can be made below our own, else RLIMIT_DATA and polling, 4 times a
-// second. Children die with the thread that started them (PDEATHSIG): construct and use this on a control loop whose thread lives as long as the
-// process. The destructor kills and reaps what is left. Thread rule: the control loop, save violated() which may be called from any thread via the
-// loop's post().
+// second. A ready worker that is alive and does nothing is told of as silent and, if it stays so, killed as Unresponsive: the kernel says whether a
+// signal stopped it (one wake-up for all workers, none without workers), the gateway whether it does nothing although it has requests (heard()).
+// Silence is counted in those wake-ups, not by the clock, so that a pause of the whole machine is nobody's fault. Children die with the thread that
+// started them (PDEATHSIG): construct and use this on a control loop whose thread lives as long as the process. The destructor kills and reaps what
+// is left. Thread rule: the control loop; violated() and heard() reach it from other threads by the loop's post().
 #pragma once
 
 #include <cstdint>
@@ -38,6 +40,8 @@ struct ProcessOptions {
   Bytes largestAnswer{64LL << 20};                                            // response cell; sparse
   Seconds startTimeout{120};                                                  // from start() to Ready
   Millis memoryPoll{250};                                                     // where there is no memory cgroup
+  Millis stopCheck{2000};                                                     // how often it is asked whether ready workers stand still
+  Millis silentLimit{10'000};                                                 // so long silent (in steps of stopCheck): killed, to be started again
   bool sandbox{true};                                                         // off only under sanitizers and debuggers
   std::function<void(InstanceId, std::string_view)> onErrorText;              // what a worker writes to standard error, as it comes; may be empty
 };
@@ -60,6 +64,8 @@ class ProcessRuntime final : public ContainerRuntime {
   [[nodiscard]] Result<channel::InstanceEndpoint> takeEndpoint(InstanceId id);
   // The gateway has seen it misbehave: it is killed and its end reported with this reason.
   void violated(InstanceId id, EndReason reason, const std::string& message);
+  // The gateway's word on a ready instance: it does nothing although it has requests, for this reason; an empty one: it answers.
+  void heard(InstanceId id, const std::string& silence);
 
  private:
   enum class State : std::uint8_t { Launching, Loading, Ready, Stopping };
@@ -77,6 +83,9 @@ class ProcessRuntime final : public ContainerRuntime {
   void checkExitLater(Instance& instance);
   void killFor(Instance& instance, EndReason reason, std::string message);
   void pollMemory(Instance& instance);
+  void armStopCheck();
+  void lookForStopped();
+  void noteSilence(Instance& instance, const std::string& before);
   [[nodiscard]] InstanceEnd endOf(const Instance& instance, const ExitStatus& status) const;
 
   struct SharedArena {
@@ -90,6 +99,8 @@ class ProcessRuntime final : public ContainerRuntime {
   std::map<ServiceName, SharedArena> arenas_;
   std::map<InstanceId, std::shared_ptr<Instance>> instances_;
   std::vector<std::shared_ptr<Instance>> retired_;  // ended; their watches go once the callback that told us is over
+  TimerHandle stopCheck_;
+  bool stopCheckArmed_{false};
   std::vector<std::byte> buffer_;
   std::shared_ptr<bool> alive_;  // guards posted callbacks
 };

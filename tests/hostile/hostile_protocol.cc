@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -104,6 +105,24 @@ void scribble(const Loot& loot) {
   for (int i = 0;; ++i) std::memset(data, i, 65536);
 }
 
+// Works for what it is asked, and says that it only waited: its tenant would be charged nothing, and others pay for its share.
+void waitsOnly(const Loot& loot) {
+  say(goodReady());
+  const RunMessage request = nextRequest(loot);
+  const auto used = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  const auto before = used();
+  while (used() - before < 20'000'000) continue;
+  AnswerMessage answer = rightAnswer(request);
+  answer.queuedNanos = 3'600'000'000'000;
+  answer.cpuNanos = 3'600'000'000'000;
+  reply(loot, answer);
+  hang();
+}
+
 using Play = std::function<void(const Loot&)>;
 
 const std::map<std::string, Play>& plays() {
@@ -165,6 +184,7 @@ const std::map<std::string, Play>& plays() {
       {"ends-at-once", [](const Loot&) { ::_exit(0); }},
       {"crashes-in-its-run", [](const Loot& l) { say(goodReady()), (void)nextRequest(l), std::abort(); }},
       {"passes-descriptors", passDescriptors},
+      {"says-it-only-waited", waitsOnly},
       {"ten-gigabytes-of-memory", [](const Loot&) { eatMemory(); }},
       {"rewrites-its-answer", scribble},
       {"floods-standard-error",

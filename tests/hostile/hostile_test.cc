@@ -57,7 +57,7 @@ class Hostile : public ::testing::Test {
   int victim() { return neighbour_->ready[1].pid; }
 
   // Runs one try to the end of the hostile instance and returns how it ended.
-  InstanceEnd attack(const std::string& name) {
+  InstanceEnd attack(const std::string& name, Nanos maxRun = Millis(200)) {
     Rig rig(bad(name, victim(), secret_), {.sweep = Millis(5), .killAfter = Millis(100)});
     InstanceSpec spec = rig.spec(1, model_);
     spec.uid = 200001;
@@ -65,9 +65,12 @@ class Hostile : public ::testing::Test {
     EXPECT_TRUE(rig.start(spec).ok());
     (void)rig.waitFor([&] { return rig.ready.contains(1) || rig.ends.contains(1); });
     if (rig.ready.contains(1) && rig.backend != nullptr && rig.lanes.contains(Rig::lane(1))) {
-      const auto reply = rig.send(Rig::lane(1), {1, 4}, bytesOf<float>({1, 2, 3, 4}), Millis(200));
+      const auto reply = rig.send(Rig::lane(1), {1, 4}, bytesOf<float>({1, 2, 3, 4}), maxRun);
       EXPECT_TRUE(rig.waitFor([&] { return reply->done; }, Seconds(30))) << "a request never hangs";
       answered_ = !reply->error.has_value();
+      held_ = reply->outcome.held;
+      queued_ = reply->outcome.queuedForCpu;
+      cpu_ = reply->outcome.cpu;
       neighbourServes();
       // Some tries are legal as such (a flood into a bounded pipe, descriptors that are dropped): then it lives until it is stopped.
       if (!rig.waitFor([&] { return rig.ends.contains(1); }, Seconds(1))) rig.runtime->stop(InstanceId(1), Millis(0));
@@ -83,6 +86,9 @@ class Hostile : public ::testing::Test {
   std::string secret_;
   std::unique_ptr<Rig> neighbour_;
   bool answered_{false};
+  Nanos held_{};  // of the attack's request
+  Nanos queued_{};
+  Nanos cpu_{};
 };
 
 std::string statusOf(int pid, const std::string& key) {
@@ -213,6 +219,15 @@ TEST_F(Hostile, MemoryBeyondTheLimitIsTheInstancesOwnEnd) {
   const InstanceEnd end = attack("ten-gigabytes-of-memory");
   // With a memory group the kernel ends it; without one its allocation fails, or polling finds it.
   EXPECT_TRUE(end.reason == EndReason::OutOfMemory || end.reason == EndReason::Crashed) << endReasonName(end.reason) << ": " << end.message;
+}
+
+// It uses 20 ms of CPU time.
+TEST_F(Hostile, NobodyWorksForFreeByCallingItWaiting) {
+  EXPECT_EQ(attack("says-it-only-waited", Seconds(20)).reason, EndReason::Stopped);
+  ASSERT_TRUE(answered_);
+  EXPECT_GE(held_ - queued_, Millis(20) - Millis(20) / 16) << "the CPU time that the kernel saw is charged";
+  EXPECT_GE(queued_, Nanos{});
+  EXPECT_LE(cpu_, held_) << "nor may it claim more than its lane can use";
 }
 
 TEST_F(Hostile, WhatIsLegalIsHarmless) {

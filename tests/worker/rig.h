@@ -68,6 +68,20 @@ class Rig final : public ContainerRuntime::Listener, public ModelBackend::Listen
   void instanceEnded(InstanceId id, const InstanceEnd& end) override;
   void laneReady(const LaneInfo& info) override { lanes[info.ref] = info.laneClass; }
   void laneGone(const LaneRef& ref) override { lanes.erase(ref); }
+  void instanceSilent(InstanceId id, const std::string& why) override {
+    silences[id.value].push_back(why);
+    if (backend != nullptr) backend->suspendInstance(id);
+  }
+  void instanceAnswers(InstanceId id) override {
+    ++returns[id.value];
+    if (backend != nullptr) backend->resumeInstance(id);
+  }
+  void silent(InstanceId id, const std::string& why) override {
+    loop.post([this, id, why] { runtime->heard(id, why); });
+  }
+  void answers(InstanceId id) override {
+    loop.post([this, id] { runtime->heard(id, {}); });
+  }
   void misbehaved(InstanceId id, EndReason reason, const std::string& message) override {
     loop.post([this, id, reason, message] { runtime->violated(id, reason, message); });
   }
@@ -80,6 +94,8 @@ class Rig final : public ContainerRuntime::Listener, public ModelBackend::Listen
   std::map<int, std::vector<int>> progress;
   std::map<int, InstanceReady> ready;
   std::map<int, InstanceEnd> ends;
+  std::map<int, std::vector<std::string>> silences;
+  std::map<int, int> returns;
   std::map<LaneRef, LaneClass> lanes;
   bool keepAnswers{false};
 };

@@ -233,6 +233,103 @@ TEST(Memory, ALimitThatSufficesDoesNotDisturb) {
   EXPECT_FALSE(rig.sendAndWait(Rig::lane(1), {1, 3, 224, 224}, std::vector<std::byte>(3 * 224 * 224 * 4))->error.has_value());
 }
 
+// Faster than the product's, so that a test need not wait: a look at whether workers stand still every 20 ms.
+process::ProcessOptions watchful(Millis silentLimit = Millis(60'000)) {
+  process::ProcessOptions options = workerOptions();
+  options.stopCheck = Millis(20);
+  options.silentLimit = silentLimit;
+  return options;
+}
+
+TEST(Silence, AStoppedIdleWorkerLeavesTheRotationAndComesBack) {
+  const Folder folder;
+  Rig rig(watchful());
+  ASSERT_TRUE(rig.startAndWait(rig.spec(1, folder.model("identity_fp32"))));
+  ASSERT_TRUE(rig.startAndWait(rig.spec(2, folder.model("identity_fp32"))));
+  freeze(rig.ready[1].pid);
+  ASSERT_TRUE(rig.waitFor([&] { return !rig.silences[1].empty(); }));
+  EXPECT_NE(rig.silences[1][0].find("a signal has stopped it"), std::string::npos) << rig.silences[1][0];
+  EXPECT_FALSE(rig.lanes.contains(Rig::lane(1)));
+  EXPECT_TRUE(rig.lanes.contains(Rig::lane(2))) << "only the one that is silent";
+  const auto refused = rig.sendAndWait(Rig::lane(1), {1, 1}, bytesOf<float>({7}));
+  EXPECT_TRUE(refused->outcome.neverStarted) << "nothing is sent to it";
+  ::kill(rig.ready[1].pid, SIGCONT);
+  ASSERT_TRUE(rig.waitFor([&] { return rig.returns[1] == 1; }));
+  EXPECT_TRUE(rig.lanes.contains(Rig::lane(1)));
+  EXPECT_EQ(rig.sendAndWait(Rig::lane(1), {1, 1}, bytesOf<float>({7}))->outputs.at(0), bytesOf<float>({7}));
+  EXPECT_EQ(rig.silences[1].size(), 1U);
+  EXPECT_TRUE(rig.silences[2].empty());
+  EXPECT_TRUE(rig.ends.empty());
+}
+
+TEST(Silence, AWorkerThatStaysSilentIsEndedAsUnresponsive) {
+  const Folder folder;
+  Rig rig(watchful(Millis(200)));
+  ASSERT_TRUE(rig.startAndWait(rig.spec(1, folder.model("identity_fp32"))));
+  freeze(rig.ready[1].pid);
+  ASSERT_TRUE(rig.waitForEnd(1));
+  EXPECT_EQ(rig.ends[1].reason, EndReason::Unresponsive) << rig.ends[1].message;
+  EXPECT_NE(rig.ends[1].message.find("it was silent for 1 s: a signal has stopped it"), std::string::npos) << rig.ends[1].message;
+  EXPECT_TRUE(rig.lanes.empty());
+}
+
+// The kernel tells the supervisor too late here (a minute); the gateway finds out by the request that gets no answer.
+TEST(Silence, ARequestThatAStoppedWorkerHasNotTakenMayGoElsewhereAndItsCellIsKept) {
+  const Folder folder;
+  process::ProcessOptions options = workerOptions();
+  options.stopCheck = Millis(60'000);
+  Rig rig(options, {.sweep = Millis(5), .killAfter = Millis(1000), .silentAfter = Millis(100)});
+  InstanceSpec spec = rig.spec(1, folder.model("slow_50ms"));
+  spec.ownLanes = 2;
+  ASSERT_TRUE(rig.startAndWait(spec));
+  const std::vector<std::byte> row(64 * 4);
+  const auto taken = rig.send(Rig::lane(1, 0), {1, 64}, row);
+  (void)rig.loop.runUntil([] { return false; }, Millis(15));
+  ASSERT_FALSE(taken->done);
+  freeze(rig.ready[1].pid);
+  const auto unread = rig.send(Rig::lane(1, 1), {1, 64}, row);
+  ASSERT_TRUE(rig.waitFor([&] { return unread->done; }));
+  EXPECT_TRUE(unread->outcome.neverStarted);
+  EXPECT_FALSE(unread->outcome.instanceCrashed);
+  EXPECT_NE(rig.silences[1].at(0).find("uses no CPU time"), std::string::npos) << rig.silences[1][0];
+  EXPECT_FALSE(taken->done) << "this one may still end well";
+  EXPECT_FALSE(rig.lanes.contains(Rig::lane(1, 1)));
+  EXPECT_FALSE(rig.idle()) << "the worker may yet read what it was given";
+  // It goes on: the one in its run ends, the other's answer is dropped, both lanes are good again.
+  ::kill(rig.ready[1].pid, SIGCONT);
+  ASSERT_TRUE(rig.waitFor([&] { return taken->done && rig.idle() && rig.returns[1] == 1; }));
+  EXPECT_FALSE(taken->error.has_value()) << taken->error->message;
+  ASSERT_TRUE(rig.waitFor([&] { return rig.lanes.contains(Rig::lane(1, 0)) && rig.lanes.contains(Rig::lane(1, 1)); }));
+  EXPECT_FALSE(rig.sendAndWait(Rig::lane(1, 1), {1, 64}, row)->error.has_value());
+  EXPECT_TRUE(rig.ends.empty());
+}
+
+TEST(Silence, WhatIsUnderWayAtASilentEndIsTold) {
+  const Folder folder;
+  process::ProcessOptions options = watchful(Millis(300));
+  Rig rig(options, {.sweep = Millis(5), .killAfter = Millis(1000), .silentAfter = Millis(100)});
+  InstanceSpec spec = rig.spec(1, folder.model("slow_50ms"));
+  ASSERT_TRUE(rig.startAndWait(spec));
+  const std::vector<std::byte> row(64 * 4);
+  const auto taken = rig.send(Rig::lane(1), {1, 64}, row);
+  (void)rig.loop.runUntil([] { return false; }, Millis(15));
+  ASSERT_FALSE(taken->done);
+  freeze(rig.ready[1].pid);
+  ASSERT_TRUE(rig.waitForEnd(1));
+  ASSERT_TRUE(rig.waitFor([&] { return taken->done; }));
+  EXPECT_TRUE(taken->outcome.instanceCrashed);
+  EXPECT_EQ(rig.ends[1].reason, EndReason::Unresponsive);
+  EXPECT_TRUE(rig.idle());
+}
+
+TEST(Silence, ALongRunIsNoSilence) {
+  const Folder folder;
+  Rig rig(watchful(), {.sweep = Millis(5), .killAfter = Millis(1000), .silentAfter = Millis(40)});
+  ASSERT_TRUE(rig.startAndWait(rig.spec(1, folder.model("slow_50ms"))));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(rig.sendAndWait(Rig::lane(1), {1, 64}, std::vector<std::byte>(64 * 4))->error.has_value());
+  EXPECT_TRUE(rig.silences[1].empty()) << rig.silences[1].front();
+}
+
 TEST(Start, AWorkerThatIsNeverReadyIsEndedInTime) {
   const Folder folder;
   process::ProcessOptions options = workerOptions();
