@@ -168,18 +168,14 @@ TEST(ArrivalRate, ConvergesWithATimeConstantOfOneSecond) {
 
 // Truth table of status codes (llm-d-router#2097: time-to-live, cancellation, internal error and capacity answered alike).
 TEST(Refusal, OneCauseOneCode) {
-  const std::map<RefusalReason, Code> table{{RefusalReason::TenantBacklog, Code::ResourceExhausted},
-                                            {RefusalReason::TenantQueueFull, Code::ResourceExhausted},
-                                            {RefusalReason::TenantBytesFull, Code::ResourceExhausted},
-                                            {RefusalReason::ServiceQueueFull, Code::ResourceExhausted},
-                                            {RefusalReason::StationFull, Code::ResourceExhausted},
-                                            {RefusalReason::DisplacedByShare, Code::ResourceExhausted},
-                                            {RefusalReason::NoInstance, Code::Unavailable},
-                                            {RefusalReason::NoSlotInTime, Code::Unavailable},
-                                            {RefusalReason::ServiceRemoved, Code::Unavailable},
-                                            {RefusalReason::DeadlinePassed, Code::DeadlineExceeded},
-                                            {RefusalReason::DeadlineTooShort, Code::DeadlineExceeded},
-                                            {RefusalReason::ExpiredInQueue, Code::DeadlineExceeded}};
+  const std::map<RefusalReason, Code> table{
+      {RefusalReason::TenantBacklog, Code::ResourceExhausted},    {RefusalReason::TenantQueueFull, Code::ResourceExhausted},
+      {RefusalReason::TenantBytesFull, Code::ResourceExhausted},  {RefusalReason::ServiceQueueFull, Code::ResourceExhausted},
+      {RefusalReason::StationFull, Code::ResourceExhausted},      {RefusalReason::RequestTooLarge, Code::TooLarge},
+      {RefusalReason::DisplacedByShare, Code::ResourceExhausted}, {RefusalReason::NoInstance, Code::Unavailable},
+      {RefusalReason::NoSlotInTime, Code::Unavailable},           {RefusalReason::ServiceRemoved, Code::Unavailable},
+      {RefusalReason::DeadlinePassed, Code::DeadlineExceeded},    {RefusalReason::DeadlineTooShort, Code::DeadlineExceeded},
+      {RefusalReason::ExpiredInQueue, Code::DeadlineExceeded}};
   std::set<std::string_view> names;
   for (const auto& [reason, code] : table) {
     EXPECT_EQ(refusalCode(reason), code) << refusalReasonName(reason);

@@ -17,6 +17,7 @@ Row row(RefusalReason reason) {
     case RefusalReason::ServiceQueueFull: return {"ServiceQueueFull", Code::ResourceExhausted};
     case RefusalReason::StationFull: return {"StationFull", Code::ResourceExhausted};
     case RefusalReason::DisplacedByShare: return {"DisplacedByShare", Code::ResourceExhausted};
+    case RefusalReason::RequestTooLarge: return {"RequestTooLarge", Code::TooLarge};
     case RefusalReason::NoInstance: return {"NoInstance", Code::Unavailable};
     case RefusalReason::NoSlotInTime: return {"NoSlotInTime", Code::Unavailable};
     case RefusalReason::ServiceRemoved: return {"ServiceRemoved", Code::Unavailable};

@@ -2,6 +2,7 @@
 //
 // Refusals carry one Code (base/result.h), so HTTP and gRPC answer alike, a reason that programs may test, and when to come back. Reasons by cause:
 //   over one's own limit   429  TenantBacklog, TenantQueueFull, TenantBytesFull, ServiceQueueFull, StationFull, DisplacedByShare
+//   larger than a cap      413  RequestTooLarge: coming back makes no difference
 //   no capacity            503  NoInstance, NoSlotInTime, ServiceRemoved
 //   too late               504  DeadlinePassed (it had passed on arrival), DeadlineTooShort (impossible even alone), ExpiredInQueue
 // Cancellation (499) is the caller's own word and has no refusal. Instants and durations are monotonic nanoseconds. Thread-compatible.
@@ -49,6 +50,7 @@ enum class RefusalReason : std::uint8_t {
   ServiceQueueFull,  // the service's caps, and this tenant is the one furthest over its share
   StationFull,       // the station's caps, and this tenant is the one furthest over its share
   DisplacedByShare,  // was queued; a cap was reached and its tenant was furthest over its share
+  RequestTooLarge,   // its bytes alone are more than a cap of its tenant, its service or the station
   NoInstance,        // no slot may run this service
   NoSlotInTime,      // nobody's backlog: the slots are busy for longer than the deadline allows
   ServiceRemoved,    // was queued when its service went

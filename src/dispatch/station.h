@@ -129,8 +129,8 @@ class Station {
   void setSlotOpen(SlotId slot, bool open);
   void removeSlot(SlotId slot);  // what runs there must still be completed(); the id is reused only then
 
-  // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, tenant's caps, probe, in time, slack, shared
-  // caps.
+  // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, size, tenant's caps, probe, in time, slack,
+  // shared caps.
   //   wait(r) = residual run of the service's next slot + (cost of the tenant's queue for this service with deadline <= d) / C
   //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged
   //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts

@@ -34,6 +34,9 @@ Admission Station::enqueue(const Request& wanted, Instant now) {
   if (request.deadline <= now) return refuse({RefusalReason::DeadlinePassed, Nanos{}, 0});
   if (service.removed || service.openSlots == 0) return refuse(later(RefusalReason::NoInstance, kLeastRetry));
   const Estimate estimate = service.estimates.get(request.version, request.inputElements);
+  for (const Caps& caps : {tenant.options.caps, service.options.caps, options_.caps}) {
+    if (caps.bytes.value > 0 && request.bytes > caps.bytes) return refuse({RefusalReason::RequestTooLarge, Nanos{}, caps.bytes.value});
+  }
   if (const auto refusal = checkCaps(request, estimate)) return refuse(*refusal);
   const Index leafIndex = leafFor(request.tenant, request.service);
   const bool probe = service.queued == 0 && hasFreeSlot(service);
@@ -145,7 +148,6 @@ std::optional<Refusal> Station::makeRoom(const Request& request) {
 }
 
 std::optional<Refusal> Station::makeRoomIn(const Scope& scope, const Request& request) {
-  if (scope.caps.bytes.value > 0 && request.bytes > scope.caps.bytes) return later(scope.reason, kLeastRetry, scope.caps.bytes.value);
   while (true) {
     const bool tooMany = scope.caps.requests > 0 && scope.queued >= scope.caps.requests;
     const bool tooBig = scope.caps.bytes.value > 0 && scope.queuedBytes + request.bytes.value > scope.caps.bytes.value;

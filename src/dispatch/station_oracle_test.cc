@@ -63,6 +63,9 @@ class Oracle {
     const Estimate e = services_[static_cast<std::size_t>(service)].estimates.get(r.version, r.inputElements);
     const auto mine = [&](const OracleRequest& x) { return x.request.tenant == r.tenant; };
     const auto mineHere = [&](const OracleRequest& x) { return mine(x) && x.request.service == r.service; };
+    for (const Caps& caps : {tenant.options.caps, services_[static_cast<std::size_t>(service)].options.caps, options_.caps}) {
+      if (caps.bytes.value > 0 && r.bytes > caps.bytes) return RefusalReason::RequestTooLarge;
+    }
     if (tenant.options.caps.requests > 0 && count(mine) >= tenant.options.caps.requests) return RefusalReason::TenantQueueFull;
     if (tenant.options.caps.bytes.value > 0 && bytes(mine) + r.bytes.value > tenant.options.caps.bytes.value) return RefusalReason::TenantBytesFull;
     const bool probe = count([&](const OracleRequest& x) { return x.request.service == r.service; }) == 0 && freeSlot(service);
@@ -257,7 +260,6 @@ class Oracle {
   }
   std::optional<RefusalReason> roomIn(const Request& r, const Caps& caps, int service, RefusalReason reason) {
     const auto inScope = [&](const OracleRequest& x) { return service < 0 || x.request.service.value == service; };
-    if (caps.bytes.value > 0 && r.bytes > caps.bytes) return reason;
     while (true) {
       const bool tooMany = caps.requests > 0 && count(inScope) >= caps.requests;
       const bool tooBig = caps.bytes.value > 0 && bytes(inScope) + r.bytes.value > caps.bytes.value;

@@ -394,7 +394,7 @@ TEST_F(CappedStationTest, BytesByWeight) {
   ASSERT_TRUE(put(kB, 2, ms(0), Seconds(9), Bytes(60)).accepted());
   ASSERT_TRUE(put(kB, 3, ms(0), Seconds(9), Bytes(20)).accepted());  // 80/300 < 30/100
   EXPECT_EQ(next(ms(0)), List{-1});
-  EXPECT_EQ(refused(put(kB, 4, ms(0), Seconds(9), Bytes(101))), RefusalReason::StationFull);
+  EXPECT_EQ(refused(put(kB, 4, ms(0), Seconds(9), Bytes(101))), RefusalReason::RequestTooLarge);
   EXPECT_EQ(station.queuedBytes(), 80);
 }
 
@@ -426,6 +426,23 @@ TEST_F(StationTest, EachCapBitesAndNamesItsLimit) {
     EXPECT_EQ(last.refusal.limit, row.limit) << row.name;
     EXPECT_GE(last.refusal.retryAfter, Nanos(Seconds(1))) << row.name;
     for (const auto handle : waiting) EXPECT_EQ(station.cancel(handle), CancelResult::Removed);
+  }
+}
+
+// It was told to come again, for ever.
+TEST_F(StationTest, WhatFitsUnderNoCapIsTooLargeAndNotToComeAgain) {
+  const std::vector<std::pair<TenantOptions, ServiceOptions>> rows{{{.caps = {0, Bytes(20)}}, {}}, {{}, {.caps = {0, Bytes(20)}}}};
+  for (const auto& [tenant, of] : rows) {
+    station.setTenant(kA, tenant);
+    station.setService(service, of);
+    const Admission large = put(kA, 1, ms(0), Seconds(60), Bytes(21));
+    EXPECT_EQ(large.refusal.reason, RefusalReason::RequestTooLarge);
+    EXPECT_EQ(large.refusal.code(), Code::TooLarge);
+    EXPECT_EQ(large.refusal.limit, 20);
+    EXPECT_EQ(large.refusal.retryAfter, Nanos{});
+    const Admission fits = put(kA, 1, ms(0), Seconds(60), Bytes(20));
+    EXPECT_TRUE(fits.accepted());
+    station.cancel(fits.handle);
   }
 }
 

@@ -101,6 +101,12 @@ class Gateway::Core final : public DeploymentEvents {
   void aside(Inference& inference, std::function<T()> work, void (*then)(Core&, Inference&, T));
   [[nodiscard]] std::int64_t roomInBuffers(const Tenant& tenant) const;
   [[nodiscard]] Refused buffersFull() const;
+  [[nodiscard]] std::uint64_t roomForBody(const Inference& inference) const;
+  [[nodiscard]] std::optional<Refused> charge(Inference& inference, std::uint64_t bytes);
+  [[nodiscard]] std::optional<Refused> holdBody(Inference& inference, std::uint64_t bytes);
+  void dropBody(Inference& inference);
+  [[nodiscard]] Refused unpackedTooLarge(Inference& inference);
+  void count(Inference& inference, std::int64_t bytes);
   bool buffer(Inference& inference, std::uint64_t bytes);
   void unbuffer(Inference& inference);
   void giveBack(Tenant& tenant, std::int64_t bytes);

@@ -88,11 +88,52 @@ Refused Gateway::Core::buffersFull() const {
           0};
 }
 
+// Charges the tenant's queuedBytes. What would not fit even alone is told so, and not to come again.
+std::optional<Refused> Gateway::Core::charge(Inference& inference, std::uint64_t bytes) {
+  const auto more = static_cast<std::int64_t>(bytes);
+  const auto refusal = limits_.queue(inference.tenant->id, Bytes(more));
+  if (!refusal) return inference.charged += more, std::nullopt;
+  if (inference.charged + more <= refusal->limit) return refusedBy(*refusal);
+  Refused never = tooLarge("the request", static_cast<std::uint64_t>(inference.charged + more), static_cast<std::uint64_t>(refusal->limit),
+                           " by the tenant's quota.queuedBytes; send less at once, or ask for a larger quota.queuedBytes");
+  never.limit = "quota.queuedBytes=" + std::to_string(refusal->limit);
+  return never;
+}
+
+// Of a body's bytes outside the cell: on the tenant's quota and on the gateway's bound.
+std::optional<Refused> Gateway::Core::holdBody(Inference& inference, std::uint64_t bytes) {
+  const auto more = static_cast<std::int64_t>(bytes);
+  if (more > roomInBuffers(*inference.tenant)) return buffersFull();
+  if (auto refusal = charge(inference, bytes)) return refusal;
+  count(inference, more);
+  return std::nullopt;
+}
+
+void Gateway::Core::dropBody(Inference& inference) {
+  limits_.unqueue(inference.tenant->id, Bytes(inference.buffered));
+  inference.charged -= inference.buffered;
+  unbuffer(inference);
+  if (inference.text.capacity() > kKeptBuffer) std::string().swap(inference.text);
+}
+
+// The most that a body of this request may still grow by.
+std::uint64_t Gateway::Core::roomForBody(const Inference& inference) const {
+  const Tenant& tenant = *inference.tenant;
+  std::int64_t room = std::min(static_cast<std::int64_t>(options_.maxBodyBytes), roomInBuffers(tenant));
+  const std::int64_t quota = tenant.settings.quota.queuedBytes.value;
+  if (quota > 0) room = std::min(room, quota - limits_.queuedBytes(tenant.id).value);
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(room, 0));
+}
+
+void Gateway::Core::count(Inference& inference, std::int64_t bytes) {
+  inference.buffered += bytes;
+  inference.tenant->buffered += bytes;
+  bufferedBytes_ += bytes;
+}
+
 bool Gateway::Core::buffer(Inference& inference, std::uint64_t bytes) {
   if (static_cast<std::int64_t>(bytes) > roomInBuffers(*inference.tenant)) return refuse(inference, buffersFull()), false;
-  inference.buffered += static_cast<std::int64_t>(bytes);
-  inference.tenant->buffered += static_cast<std::int64_t>(bytes);
-  bufferedBytes_ += static_cast<std::int64_t>(bytes);
+  count(inference, static_cast<std::int64_t>(bytes));
   return true;
 }
 
@@ -166,7 +207,7 @@ void Gateway::Core::readPlain(Inference& inference) {
   const std::uint64_t jsonLength = headerLength->value_or(bodyLength);
   if (jsonLength > options_.maxJsonBytes)
     return refuse(inference, tooLarge("the JSON", jsonLength, options_.maxJsonBytes, "; send tensors as binary data"));
-  if (!buffer(inference, jsonLength)) return;
+  if (const auto refusal = holdBody(inference, jsonLength)) return refuse(inference, *refusal);
   inference.text.resize(jsonLength);
   const std::span<std::byte> part = std::as_writable_bytes(std::span(inference.text));
   const bool hasHeader = headerLength->has_value();
@@ -197,9 +238,10 @@ bool Gateway::Core::takeRequest(Inference& inference, Result<oip::InferRequest> 
   if (!request) return refuse(inference, refused(request.error())), false;
   inference.request = std::move(*request);
   if (inference.request.timeout) inference.deadline = std::min(inference.deadline, inference.arrived + Nanos(*inference.request.timeout));
-  if (const auto refusal = limits_.queue(inference.tenant->id, Bytes(static_cast<std::int64_t>(inference.request.cellBytes))))
-    return refuse(inference, refusedBy(*refusal)), false;
-  inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
+  const std::uint64_t bytes = inference.request.cellBytes;
+  const auto most = static_cast<std::uint64_t>(inference.service->settings.maxQueuedBytes.value);
+  if (most > 0 && bytes > most) return refuse(inference, tooLarge("the input", bytes, most, " to wait for this service")), false;
+  if (const auto refusal = charge(inference, bytes)) return refuse(inference, *refusal), false;
   auto cell = inference.deployment->backend.allocate(std::max<std::size_t>(inference.request.cellBytes, kLeastCell));
   if (!cell) return refuse(inference, refused(cell.error())), false;
   inference.cell = std::move(*cell);
@@ -240,7 +282,7 @@ void Gateway::Core::bodyComplete(Inference& inference) {
 
 void Gateway::Core::onFilled(Inference& inference, const Status& filled) {
   const Status ok = filled.ok() ? oip::checkBinary(inference.request, inference.deployment->backend.signature(), inference.cell->bytes()) : filled;
-  unbuffer(inference);
+  dropBody(inference);
   if (!ok) return refuse(inference, refused(ok.error()));
   const Ticket ticket = ticketOf(inference);
   inference.context->onClientGone([this, ticket] {
@@ -250,31 +292,40 @@ void Gateway::Core::onFilled(Inference& inference, const Status& filled) {
   if (at(ticket) != nullptr) admit(inference);
 }
 
-// Chunked or compressed bodies: the length is not known beforehand, so they are copied once more.
+// Chunked or compressed bodies: the length is not known beforehand, so they are copied once more. What they hold is counted as it grows.
 void Gateway::Core::readPacked(Inference& inference) {
   const http::RequestHead& head = inference.context->head();
-  const std::uint64_t reserve = head.chunked ? std::min<std::uint64_t>(options_.maxBodyBytes, kKeptBuffer) : head.contentLength;
-  if (!buffer(inference, reserve)) return;
   const Ticket ticket = ticketOf(inference);
   auto encoding = std::string(headerOf(head, "Content-Encoding"));
   auto headerLength = std::string(headerOf(head, "Inference-Header-Content-Length"));
-  inference.context->readAll(options_.maxBodyBytes,
-                             [this, ticket, encoding = std::move(encoding), headerLength = std::move(headerLength)](Result<std::string> body) {
-                               Inference* const reading = at(ticket);
-                               if (reading == nullptr) return;
-                               if (body.ok()) return onWholeBody(*reading, std::move(*body), encoding, headerLength);
-                               if (body.error().code == Code::Cancelled) return end(*reading, httpStatus(body.error().code), body.error().reason);
-                               refuse(*reading, refused(body.error()));
-                             });
+  const auto refusal = std::make_shared<std::optional<Refused>>();
+  const auto mayHold = [this, ticket, refusal](std::uint64_t total) -> Status {
+    Inference* const reading = at(ticket);
+    if (reading == nullptr) return Error{Code::Cancelled, "Answered", "the request was answered meanwhile"};
+    *refusal = holdBody(*reading, total - static_cast<std::uint64_t>(reading->buffered));
+    return *refusal ? Status((*refusal)->error) : Status();
+  };
+  inference.context->readCounted(
+      options_.maxBodyBytes, mayHold,
+      [this, ticket, refusal, encoding = std::move(encoding), headerLength = std::move(headerLength)](Result<std::string> body) {
+        Inference* const reading = at(ticket);
+        if (reading == nullptr) return;
+        if (*refusal) return refuse(*reading, **refusal);
+        if (body.ok()) return onWholeBody(*reading, std::move(*body), encoding, headerLength);
+        if (body.error().code == Code::Cancelled) return end(*reading, httpStatus(body.error().code), body.error().reason);
+        refuse(*reading, refused(body.error()));
+      });
 }
 
 void Gateway::Core::onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength) {
-  const auto unpack = [most = options_.maxBodyBytes, encoding](const std::string& packed) { return http::inflateBody(packed, encoding, most); };
+  inference.unpackLimit = roomForBody(inference);
+  const auto unpack = [most = inference.unpackLimit, encoding](const std::string& packed) { return http::inflateBody(packed, encoding, most); };
   inference.lengthHeader = headerLength;
   const auto then = [](Core& core, Inference& unpacked, Result<std::string> plain) {
+    if (!plain && plain.error().code == Code::TooLarge) return core.refuse(unpacked, core.unpackedTooLarge(unpacked));
     if (!plain) return core.refuse(unpacked, refused(plain.error()));
-    core.unbuffer(unpacked);
-    if (!core.buffer(unpacked, plain->size())) return;
+    core.dropBody(unpacked);
+    if (const auto refusal = core.holdBody(unpacked, plain->size())) return core.refuse(unpacked, *refusal);
     unpacked.text = std::move(*plain);
     core.onUnpacked(unpacked);
   };
@@ -282,6 +333,12 @@ void Gateway::Core::onWholeBody(Inference& inference, std::string body, const st
   if (!packed) return then(*this, inference, std::move(body));
   if (body.size() <= kInlinePacked) return then(*this, inference, unpack(body));
   aside<Result<std::string>>(inference, [unpack, packedBody = std::make_shared<std::string>(std::move(body))] { return unpack(*packedBody); }, then);
+}
+
+// It was unpacked only as far as there was room: which bound was that?
+Refused Gateway::Core::unpackedTooLarge(Inference& inference) {
+  if (inference.unpackLimit < options_.maxBodyBytes) return holdBody(inference, inference.unpackLimit + 1).value_or(buffersFull());
+  return refused({Code::TooLarge, "BodyTooLarge", "the body is larger than " + std::to_string(options_.maxBodyBytes) + " bytes when decompressed"});
 }
 
 void Gateway::Core::onUnpacked(Inference& inference) {

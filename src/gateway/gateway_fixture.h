@@ -47,6 +47,14 @@ class FakeContext final : public http::RequestContext {
     if (body_.size() > limit) return done(Error{Code::TooLarge, "BodyTooLarge", "too large"});
     done(body_);
   }
+  // In pieces, as a chunked body comes.
+  void readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) override {
+    for (std::size_t total = 64; total < body_.size(); total *= 2) {
+      if (const Status allowed = mayHold(total); !allowed.ok()) return done(allowed.error());
+    }
+    if (const Status allowed = mayHold(body_.size()); !allowed.ok()) return done(allowed.error());
+    readAll(limit, std::move(done));
+  }
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
   bool local() const override { return false; }

@@ -1,5 +1,6 @@
 // What the gateway holds in its own memory, who it is counted against, and who is refused when it is too much.
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <string>
 #include <thread>
@@ -86,6 +87,80 @@ TEST_F(SmallBuffers, AnswersAsJsonCountWhileTheyAreWrittenAndRead) {
   EXPECT_GE(buffered(), static_cast<std::int64_t>(context->text.size()));
   context->read();
   EXPECT_EQ(buffered(), 0);
+}
+
+// --- Bodies on the tenant's quota ---
+
+// Bodies whose length is not known beforehand: chunked, or compressed.
+class Packed : public GatewayTest {
+ protected:
+  void setQuota(std::int64_t bytes) {
+    TenantQuota quota;
+    quota.queuedBytes = Bytes(bytes);
+    gateway.setTenant(TenantName("a"), {{"na"}, 100, quota});
+  }
+  static std::string json(int count) {
+    std::string body = R"({"inputs":[{"name":"x","shape":[)" + std::to_string(count) + R"(],"datatype":"FP32","data":[1)";
+    for (int i = 1; i < count; ++i) body += ",1";
+    return body + "]}]}";
+  }
+  static std::string gzip(const std::string& text) {
+    z_stream stream{};
+    EXPECT_EQ(::deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    std::string packed(::deflateBound(&stream, text.size()), '\0');
+    std::string input = text;
+    stream.next_in = reinterpret_cast<Bytef*>(input.data());
+    stream.avail_in = static_cast<uInt>(input.size());
+    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_out = static_cast<uInt>(packed.size());
+    EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+    packed.resize(stream.total_out);
+    ::deflateEnd(&stream);
+    return packed;
+  }
+  Sent compressed(const std::string& body) { return infer("m", gzip(body), {{"Content-Encoding", "gzip"}}); }
+  [[nodiscard]] std::int64_t queued() { return gateway.snapshot().tenants[0].queuedBytes; }
+};
+
+TEST_F(Packed, ACompressedBodyIsChargedWhatItUnpacksTo) {
+  publish({"na", "m"}, FakeBackend::Mode::Manual);
+  const std::string body = json(400);  // some 850 bytes, packed some 80; its tensor has 1600
+  ASSERT_LT(gzip(body).size(), 200U);
+  setQuota(3000);
+  EXPECT_EQ(compressed(body)->status, 0);  // runs; what runs is not charged
+  EXPECT_EQ(queued(), 0);
+  EXPECT_EQ(compressed(body)->status, 0);  // waits
+  EXPECT_EQ(queued(), 1600);               // the text is given back
+  const Sent third = compressed(body);     // 1600 wait, and this one is 850 and 1600
+  EXPECT_EQ(third->status, 429) << third->text;
+  EXPECT_TRUE(has(third->text, "QueuedBytesExceeded"));
+  EXPECT_TRUE(has(third->headers, "Retry-After: "));
+  EXPECT_EQ(queued(), 1600);
+}
+
+TEST_F(Packed, ABodyThatAloneExceedsTheQuotaIsTooLargeHoweverItComes) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual);
+  setQuota(2048);
+  const std::vector<Sent> all{infer("m", json(2000)), compressed(json(2000)), infer("m", json(500)), compressed(json(500'000))};
+  for (const Sent& each : all) {
+    while (each->status == 0) loop.runUntilIdle(), std::this_thread::yield();  // large ones are unpacked beside the loop
+    EXPECT_EQ(each->status, 413);
+    EXPECT_TRUE(has(each->text, R"("limit":"quota.queuedBytes=2048")")) << each->text;
+    EXPECT_FALSE(has(each->headers, "Retry-After"));
+  }
+  EXPECT_EQ(queued(), 0);
+  EXPECT_EQ(gateway.snapshot().bufferedBytes, 0);
+  EXPECT_EQ(backend.cells(), 0U);
+}
+
+TEST_F(Packed, AnInputLargerThanItsServiceMayQueueIsTooLarge) {
+  ServiceSettings settings;
+  settings.maxQueuedBytes = Bytes(1024);
+  publish({"na", "m"}, FakeBackend::Mode::Manual, settings);
+  EXPECT_EQ(infer("m", json(256))->status, 0);
+  const Sent large = infer("m", json(257));
+  EXPECT_EQ(large->status, 413);
+  EXPECT_TRUE(has(large->text, R"("limit":"bytes=1024")")) << large->text;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <future>
@@ -40,7 +41,7 @@ class Served : public ::testing::Test {
     for (int i = 0; i < kElementTypes; ++i) publish(static_cast<ElementType>(i), "space", "tenant");
     publish(ElementType::Int8, "elsewhere", "other");
     http::ServerOptions options;
-    options.limits.bodyIdleTimeout = Millis(300);
+    options.limits.bodyIdleTimeout = bodyIdle_;
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, options, *gateway_);
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = std::move(*server);
@@ -81,6 +82,7 @@ class Served : public ::testing::Test {
   }
 
   GatewayOptions options_;
+  Millis bodyIdle_{300};
   http::AsioLoop loop_;
   std::vector<std::unique_ptr<FakeBackend>> backends_;
   std::unique_ptr<Gateway> gateway_;
@@ -157,6 +159,45 @@ TEST_F(Served, PipelinedRequestsAreAnsweredInOrder) {
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     EXPECT_NE(answer->body.find("\"id\":\"" + std::to_string(i) + "\""), std::string::npos);
   }
+}
+
+class Patient : public Served {
+ protected:
+  Patient() { bodyIdle_ = Seconds(60); }
+};
+
+// The quota was not charged for chunked bodies: they could take all of the gateway's buffers.
+TEST_F(Patient, AChunkedBodyIsChargedWhileItGrows) {
+  TenantQuota quota;
+  quota.queuedBytes = Bytes(1 << 20);
+  (void)onLoop([&] { return gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, quota}), 0; });
+  const auto start = [&](http::Client& client) {
+    ASSERT_TRUE(client
+                    .sendRaw("POST /v2/models/identity-int8/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ctk_test\r\n"
+                             "Transfer-Encoding: chunked\r\n\r\n80000\r\n" +
+                             std::string(0x80000, ' ') + "\r\n")
+                    .ok());
+  };
+  const auto charged = [&] {
+    return onLoop([&] {
+      const auto tenants = gateway_->snapshot().tenants;
+      return std::find_if(tenants.begin(), tenants.end(), [](const auto& row) { return row.tenant == TenantName("tenant"); })->queuedBytes;
+    });
+  };
+  auto first = http::Client::tcp("127.0.0.1", server_->port());
+  start(first);
+  while (charged() < 0x80000) std::this_thread::yield();
+  auto second = http::Client::tcp("127.0.0.1", server_->port());
+  start(second);  // both together are too much
+  const auto refused = second.receive();
+  ASSERT_TRUE(refused.ok()) << refused.error().message;
+  EXPECT_EQ(refused->status, 429) << refused->body;
+  EXPECT_NE(refused->body.find("quota.queuedBytes=1048576"), std::string::npos) << refused->body;
+  (void)first.sendRaw("80001\r\n" + std::string(0x80001, ' ') + "\r\n");  // and this one alone is
+  const auto large = first.receive();
+  ASSERT_TRUE(large.ok()) << large.error().message;
+  EXPECT_EQ(large->status, 413) << large->body;
+  while (charged() > 0) std::this_thread::yield();
 }
 
 // --- Clients that do not read ---

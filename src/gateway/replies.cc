@@ -22,6 +22,7 @@ std::string_view explain(dispatch::RefusalReason reason) {
     case ServiceQueueFull: return "the service's queue is full";
     case StationFull: return "the queue is full";
     case DisplacedByShare: return "the queue is full and your share of it was exceeded most";
+    case RequestTooLarge: return "the request alone is larger than all that may wait; send less at once";
     case NoInstance: return "no instance of this service is running";
     case NoSlotInTime: return "no lane becomes free in time for this request's deadline";
     case ServiceRemoved: return "the service was removed while the request waited";

@@ -120,11 +120,12 @@ struct Inference {
   Deployment* deployment{nullptr};
   std::string model;  // as the caller wrote it
   std::string requestId;
-  std::string text;          // the JSON part, or (packed) the whole body
-  bool packed{false};        // came chunked or compressed, so it was read as a whole
-  std::string lengthHeader;  // of a packed one: Inference-Header-Content-Length
-  std::int64_t buffered{0};  // bytes of its body, then of its answer, on the gateway's bound
-  std::int64_t charged{0};   // bytes on the tenant's queuedBytes
+  std::string text;              // the JSON part, or (packed) the whole body
+  bool packed{false};            // came chunked or compressed, so it was read as a whole
+  std::uint64_t unpackLimit{0};  // of a compressed one
+  std::string lengthHeader;      // of a packed one: Inference-Header-Content-Length
+  std::int64_t buffered{0};      // bytes of its body, then of its answer, on the gateway's bound
+  std::int64_t charged{0};       // bytes on the tenant's queuedBytes
   oip::InferRequest request;
   std::shared_ptr<InputCell> cell;
   std::vector<InputTensor> inputs;

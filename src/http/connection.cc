@@ -257,10 +257,10 @@ void Exchange::readInto(std::span<const std::span<std::byte>> parts, Done done) 
   connection->readInto(parts, std::move(done));
 }
 
-void Exchange::readAll(std::size_t limit, std::function<void(Result<std::string>)> done) {
+void Exchange::readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) {
   const auto connection = live() ? connection_ : nullptr;
   if (!connection) return done(clientGoneError());
-  connection->readAll(limit, std::move(done));
+  connection->readAll(limit, mayHold, std::move(done));
 }
 
 void Exchange::onClientGone(std::function<void()> callback) {

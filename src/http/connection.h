@@ -61,7 +61,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Body (connection_body.cc)
   void readInto(std::span<const std::span<std::byte>> parts, Done done);
-  void readAll(std::size_t limit, std::function<void(Result<std::string>)> done);
+  void readAll(std::size_t limit, const RequestContext::MayHold& mayHold, std::function<void(Result<std::string>)> done);
+  [[nodiscard]] Status allowChunks();
   void takeBuffered();
   void readBody();
   void onBody(bool ended, std::size_t bytes);
@@ -118,6 +119,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ChunkDecoder decoder_;
   std::string chunkText_;
   std::size_t chunkLimit_{0};
+  std::size_t chunkAllowed_{0};         // by chunkMayHold_
+  RequestContext::MayHold chunkMayHold_;
   std::function<void(Result<std::string>)> chunksDoneCallback_;
 
   bool sending_{false};                 // waits for the socket to take more
@@ -139,7 +142,8 @@ class Exchange final : public RequestContext {
   [[nodiscard]] const RequestHead& head() const override { return head_; }
   [[nodiscard]] std::uint64_t bodyRemaining() const override;
   void readInto(std::span<const std::span<std::byte>> parts, Done done) override;
-  void readAll(std::size_t limit, std::function<void(Result<std::string>)> done) override;
+  void readAll(std::size_t limit, std::function<void(Result<std::string>)> done) override { readCounted(limit, nullptr, std::move(done)); }
+  void readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) override;
   void onClientGone(std::function<void()> callback) override;
   [[nodiscard]] bool clientGone() const override { return gone_; }
   [[nodiscard]] bool local() const override { return local_; }

@@ -21,6 +21,8 @@ struct BufferRange {
   [[nodiscard]] const_iterator begin() const { return first; }
   [[nodiscard]] const_iterator end() const { return last; }
 };
+
+constexpr std::size_t kLeastText = 16 * 1024;  // of a chunked body: what the first question asks for
 }  // namespace
 
 void Connection::readInto(std::span<const std::span<std::byte>> parts, Done done) {
@@ -99,10 +101,11 @@ void Connection::onBody(bool ended, std::size_t bytes) {
   if (state_ == State::Handling && bodyComplete()) fill();
 }
 
-void Connection::readAll(std::size_t limit, std::function<void(Result<std::string>)> done) {
+void Connection::readAll(std::size_t limit, const RequestContext::MayHold& mayHold, std::function<void(Result<std::string>)> done) {
   const Error tooLarge{Code::TooLarge, "BodyTooLarge", "the body is larger than " + std::to_string(limit) + " bytes"};
   if (!chunked_) {
     if (bodyLeft_ > limit) return done(tooLarge);
+    if (const Status allowed = mayHold ? mayHold(bodyLeft_) : Status(); !allowed.ok()) return done(allowed.error());
     auto text = std::make_shared<std::string>(static_cast<std::size_t>(bodyLeft_), '\0');
     const std::span<std::byte> memory = std::as_writable_bytes(std::span(text->data(), text->size()));
     return readInto(std::span(&memory, 1), [text, done = std::move(done)](const Status& status) {
@@ -114,13 +117,32 @@ void Connection::readAll(std::size_t limit, std::function<void(Result<std::strin
   if (chunksDone_) return done(std::string());
   chunkText_.clear();
   chunkLimit_ = std::min(limit, static_cast<std::size_t>(core_->options.limits.bodyBytes.value));
+  chunkMayHold_ = mayHold;
+  chunkAllowed_ = 0;
   chunksDoneCallback_ = std::move(done);
   readStart_ = core_->coarseNow;
   readBytes_ = 0;
   decodeChunks();
 }
 
+// Before bytes are decoded that the text may not have room for.
+Status Connection::allowChunks() {
+  const std::size_t needed = std::min(chunkText_.size() + (end_ - begin_), chunkLimit_);
+  if (!chunkMayHold_ || needed <= chunkAllowed_) return {};
+  const std::size_t wanted = std::min(std::max({needed, 2 * chunkAllowed_, kLeastText}), chunkLimit_);
+  if (const Status allowed = chunkMayHold_(wanted); !allowed.ok()) return allowed;
+  chunkAllowed_ = wanted;
+  chunkText_.reserve(wanted);
+  return {};
+}
+
 void Connection::decodeChunks() {
+  if (const Status allowed = allowChunks(); !allowed.ok()) {
+    deadline_ = Instant::max();
+    chunksBad_ = closeAfter_ = true;
+    std::string().swap(chunkText_);
+    return std::exchange(chunksDoneCallback_, nullptr)(allowed.error());
+  }
   std::size_t consumed = 0;
   const auto outcome = decoder_.decode({buffer_.get() + begin_, end_ - begin_}, chunkText_, chunkLimit_, consumed);
   begin_ += consumed;

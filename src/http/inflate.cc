@@ -26,9 +26,8 @@ Outcome inflateWith(int windowBits, std::string_view body, std::size_t maxOutput
   if (body.size() > std::numeric_limits<uInt>::max()) return Outcome::TooLarge;
   Stream stream(windowBits);
   if (!stream.ok) return Outcome::Bad;
-  std::string input(body);  // zlib's interface takes a pointer to non-const
-  stream.z.next_in = reinterpret_cast<Bytef*>(input.data());
-  stream.z.avail_in = static_cast<uInt>(input.size());
+  stream.z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(body.data()));  // zlib only reads there, whatever its type says
+  stream.z.avail_in = static_cast<uInt>(body.size());
   std::size_t have = 0;
   for (;;) {
     if (have == out.size()) {

@@ -44,6 +44,10 @@ class RequestContext {
   // The rest of the body as text, either framing. More than `limit` bytes: TooLarge/BodyTooLarge, and the handler answers. Bad chunks: InvalidArgument/BadChunk,
   // and the handler may answer; the connection closes after it. Else errors as above.
   virtual void readAll(std::size_t limit, std::function<void(Result<std::string>)> done) = 0;
+  // The same for memory that somebody counts: `mayHold(total)` is asked before the text grows beyond the total last allowed. Its error ends the read with that
+  // error, and the handler answers. Totals at least double from one question to the next.
+  using MayHold = std::function<Status(std::uint64_t total)>;
+  virtual void readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) = 0;
 
   // --- Client. Called once if the client closes while the request waits for its answer (body read completely); at once if it has gone already.
   // A half-closed client counts as gone. respond() remains allowed.
