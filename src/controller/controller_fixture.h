@@ -99,7 +99,14 @@ class FakeGateway final : public GatewayPort {
     if (serving.erase(instance) != 1) ++errors;
     draining[instance] = std::move(drained);
   }
+  void suspendInstance(InstanceId instance) override {
+    if (!serving.contains(instance) || !suspended.insert(instance).second) ++errors;
+  }
+  void resumeInstance(InstanceId instance) override {
+    if (suspended.erase(instance) != 1) ++errors;
+  }
   void instanceGone(InstanceId instance) override {
+    suspended.erase(instance);
     serving.erase(instance);
     draining.erase(instance);
   }
@@ -108,6 +115,7 @@ class FakeGateway final : public GatewayPort {
   std::map<std::string, TenantSpec> tenants;
   std::map<ServiceName, GatewayService> services;
   std::map<InstanceId, std::string> serving;
+  std::set<InstanceId> suspended;
   std::map<InstanceId, std::function<void()>> draining;
   int removed{0};
   int errors{0};  // calls out of order

@@ -42,6 +42,7 @@ void InstanceReconciler::serve(ServiceRecord& record, InstanceRecord& instance) 
   instance.servingSince = ports_.loop.clock().now();
   tellGateway(record);  // the service before its instance
   ports_.gateway.addInstance(record.service.serviceName(), instance.version, instance.id, instance.ready);
+  if (!instance.silence.empty()) ports_.gateway.suspendInstance(instance.id);
   note(record, "Serving", "instance " + std::to_string(instance.id.value) + " serves");
 }
 
@@ -107,6 +108,24 @@ void InstanceReconciler::instanceEnded(InstanceId id, const InstanceEnd& end) {
     noteFailure(*record, *instance, end);
   }
   std::erase_if(record->instances, [&](const InstanceRecord& i) { return i.id == id; });
+  pass_.trigger();
+}
+
+void InstanceReconciler::instanceSilent(InstanceId id, const std::string& why) {
+  const auto [record, instance] = find(id);
+  if (instance == nullptr || instance->state > InstanceState::Serving || !instance->silence.empty()) return;
+  instance->silence = why;
+  if (instance->state == InstanceState::Serving) ports_.gateway.suspendInstance(id);
+  note(*record, "Silent", "instance " + std::to_string(id.value) + " gets no requests: " + why);
+  pass_.trigger();
+}
+
+void InstanceReconciler::instanceAnswers(InstanceId id) {
+  const auto [record, instance] = find(id);
+  if (instance == nullptr || instance->silence.empty()) return;
+  instance->silence.clear();
+  if (instance->state == InstanceState::Serving) ports_.gateway.resumeInstance(id);
+  note(*record, "Answers", "instance " + std::to_string(id.value) + " answers again");
   pass_.trigger();
 }
 

@@ -8,6 +8,7 @@
 // What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, QuotaExceeded; ModelLoaded=False/InsufficientMemory (naming the missing
 // bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...; Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one,
 // which serves until the switch; one that does not fit or load leaves the old one serving. A raised floor that does not fit leaves the old floor in force.
+// An instance that is silent stays and counts as not ready (Ready: reason Unresponsive, or PartlyServing that names it) until it answers or is ended.
 // Restarts: back-off per service (backoff.h). At the start, nothing is started before every service's file was looked at (10 s at most), so that the allocator hears of
 // all instances in one turn and gives them the homes they had.
 // spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of status.desiredInstances.
@@ -111,6 +112,8 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void instanceProgress(InstanceId id, int percent) override;
   void instanceReady(InstanceId id, const InstanceReady& ready) override;
   void instanceEnded(InstanceId id, const InstanceEnd& end) override;
+  void instanceSilent(InstanceId id, const std::string& why) override;
+  void instanceAnswers(InstanceId id) override;
 
  private:
   using Records = std::map<ServiceName, ServiceRecord>;

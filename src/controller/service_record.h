@@ -29,6 +29,7 @@ struct InstanceRecord {
   Bytes limit;
   WallTime started;
   Instant servingSince{};    // valid from Serving on
+  std::string silence;       // why it is out of the rotation though it serves; empty: it answers
   int progress{0};           // percent of loading
   InstanceReady ready;       // valid from Ready on
   CpuSet home;               // as the allocator placed it

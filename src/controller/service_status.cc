@@ -10,8 +10,9 @@
 namespace coterie::controller {
 
 namespace {
-std::string_view stateName(InstanceState state) {
-  switch (state) {
+std::string_view stateName(const InstanceRecord& instance) {
+  if (!instance.silence.empty() && instance.state <= InstanceState::Serving) return "Silent";
+  switch (instance.state) {
     case InstanceState::Starting: return "Starting";
     case InstanceState::Ready: return "Loaded";
     case InstanceState::Serving: return "Ready";
@@ -22,7 +23,16 @@ std::string_view stateName(InstanceState state) {
 }
 
 int countServing(const ServiceRecord& record) {
-  return static_cast<int>(std::count_if(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Serving; }));
+  return static_cast<int>(std::count_if(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.silence.empty(); }));
+}
+
+// What is wrong with those that serve and do not answer; empty: nothing.
+std::string silenceOf(const ServiceRecord& record) {
+  for (const InstanceRecord& instance : record.instances) {
+    if (instance.state == InstanceState::Serving && !instance.silence.empty())
+      return "instance " + std::to_string(instance.id.value) + " does not answer: " + instance.silence;
+  }
+  return {};
 }
 
 const Obstacle* obstacleOf(const ServiceRecord& record, std::string_view condition) {
@@ -89,7 +99,11 @@ Condition readyOf(const ServiceRecord& record) {
     condition.status = ConditionStatus::True;
     condition.reason = all ? "Serving" : "PartlyServing";
     condition.message = std::to_string(serving) + " of " + std::to_string(record.desired) + " instances serve";
+    if (const std::string silence = silenceOf(record); !silence.empty()) condition.message += "; " + silence;
     if (!record.obstacles.empty()) condition.message += "; " + record.obstacles.front().message;
+  } else if (const std::string silence = silenceOf(record); !silence.empty()) {
+    condition.reason = "Unresponsive";
+    condition.message = silence;
   } else if (!record.obstacles.empty()) {
     condition.reason = record.obstacles.front().reason;
     condition.message = record.obstacles.front().message;
@@ -125,7 +139,7 @@ Value InstanceReconciler::statusOf(const ServiceRecord& record) {
   for (const InstanceRecord& instance : record.instances) {
     Value value = Value::emptyMap();
     value.set("id", static_cast<std::int64_t>(instance.id.value));
-    value.set("state", stateName(instance.state));
+    value.set("state", stateName(instance));
     value.set("memoryLimit", objects::bytesText(instance.limit));
     if (!instance.home.empty()) value.set("cpus", instance.home.toString());
     if (!instance.loans.empty()) value.set("loans", instance.loans.toString());

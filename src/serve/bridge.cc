@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -112,8 +113,24 @@ void Bridge::drainInstance(InstanceId instance, std::function<void()> drained) {
   gatewayLoop_.post([this, instance, drained = std::move(drained)] { side_->drainInstance(instance, [this, drained] { control_.post(drained); }); });
 }
 
+void Bridge::suspendInstance(InstanceId instance) {
+  suspended_.insert(instance);
+  gatewayLoop_.post([this, instance] { side_->suspendInstance(instance); });
+}
+
+void Bridge::resumeInstance(InstanceId instance) {
+  suspended_.erase(instance);
+  const auto told = allowances_.find(instance);
+  gatewayLoop_.post([this, instance, again = told == allowances_.end() ? std::nullopt : std::optional(told->second)] {
+    if (again) gateway_.setLanes(again->service, instance, again->lanes);
+    side_->resumeInstance(instance);
+  });
+}
+
 void Bridge::instanceGone(InstanceId instance) {
   homes_.erase(instance);
+  allowances_.erase(instance);
+  suspended_.erase(instance);
   gatewayLoop_.post([this, instance] { side_->instanceGone(instance); });
 }
 
@@ -128,6 +145,7 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
   spec.tenant = tenantId(group.tenant);
   spec.tenantWeight = group.tenantWeight;
   spec.weight = group.weight;
+  spec.tenantCap = group.tenantCap;
   spec.floor = group.floor;
   spec.ceiling = group.ceiling;
   spec.latencyCritical = group.latencyCritical;
@@ -154,8 +172,13 @@ void Bridge::instanceEnded(GroupId, InstanceId instance) { drc_->instanceEnded(i
 void Bridge::lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) {
   const auto name = groups_.find(group);
   if (name == groups_.end()) return;
-  gatewayLoop_.post([this, service = name->second, lanes] {
-    for (const auto& lane : lanes) gateway_.setLanes(service, lane.instance, {lane.ownLanes, lane.loanLanes});
+  std::map<InstanceId, gateway::LaneAllowance> told;
+  for (const auto& lane : lanes) {
+    allowances_[lane.instance] = {name->second, {lane.ownLanes, lane.loanLanes}};
+    if (!suspended_.contains(lane.instance)) told[lane.instance] = allowances_[lane.instance].lanes;  // else when it is resumed
+  }
+  gatewayLoop_.post([this, service = name->second, told = std::move(told)] {
+    for (const auto& [instance, allowance] : told) gateway_.setLanes(service, instance, allowance);
   });
   // The reconciler shows homes in the status; asked on a later turn, since we are inside the DRC here.
   control_.post([this, group, lanes] { notePlaces(group, lanes); });
@@ -199,6 +222,14 @@ void Bridge::pendingChanged(GroupId group, bool pending) {
 
 void Bridge::misbehaved(InstanceId id, EndReason reason, const std::string& message) {
   control_.post([this, id, reason, message] { runtime_.violated(id, reason, message); });
+}
+
+void Bridge::silent(InstanceId id, const std::string& why) {
+  control_.post([this, id, why] { runtime_.heard(id, why); });
+}
+
+void Bridge::answers(InstanceId id) {
+  control_.post([this, id] { runtime_.heard(id, {}); });
 }
 
 }  // namespace coterie::serve

@@ -3,12 +3,13 @@
 // Towards the reconcilers it is the GatewayPort and the AllocationPort, towards the DRC its listener, towards the backends their supervision. Calls
 // cross as posted closures that carry values; load figures cross through ServiceLoad's atomics. Nothing here blocks, save snapshot(), which waits for
 // one turn of the gateway's loop (the gateway never waits for the control loop, so this cannot lock up). O(1) plus what the called part costs. Thread
-// rule: control loop, save misbehaved(), which comes from the gateway's.
+// rule: control loop, save channel::Supervision, which comes from the gateway's.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "agent/drc.h"
@@ -55,6 +56,8 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   void removeService(const ServiceName& service) override;
   void addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady& ready) override;
   void drainInstance(InstanceId instance, std::function<void()> drained) override;
+  void suspendInstance(InstanceId instance) override;
+  void resumeInstance(InstanceId instance) override;
   void instanceGone(InstanceId instance) override;
 
   // controller::AllocationPort
@@ -71,6 +74,8 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
 
   // channel::Supervision, on the gateway's loop
   void misbehaved(InstanceId id, EndReason reason, const std::string& message) override;
+  void silent(InstanceId id, const std::string& why) override;
+  void answers(InstanceId id) override;
 
  private:
   struct Service {
@@ -97,6 +102,12 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   std::map<ServiceName, Service> services_;
   std::map<GroupId, ServiceName> groups_;
   std::map<InstanceId, CpuSet> homes_;  // as last noted in the event log
+  struct Allowance {
+    ServiceName service;
+    gateway::LaneAllowance lanes;
+  };
+  std::map<InstanceId, Allowance> allowances_;  // as last told; the gateway forgets them while an instance is suspended
+  std::set<InstanceId> suspended_;
   mutable std::map<TenantName, TenantId> tenantIds_;
 };
 

@@ -72,6 +72,14 @@ void GatewaySide::drainInstance(InstanceId instance, std::function<void()> drain
   }
 }
 
+void GatewaySide::suspendInstance(InstanceId instance) {
+  if (const auto found = instances_.find(instance); found != instances_.end()) backends_[found->second].local->suspendInstance(instance);
+}
+
+void GatewaySide::resumeInstance(InstanceId instance) {
+  if (const auto found = instances_.find(instance); found != instances_.end()) backends_[found->second].local->resumeInstance(instance);
+}
+
 void GatewaySide::becameIdle(const BackendKey& key) {
   const auto found = backends_.find(key);
   if (found == backends_.end() || found->second.current) return;

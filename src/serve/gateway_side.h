@@ -30,6 +30,8 @@ class GatewaySide {
   void removeService(const ServiceName& service);
   void addInstance(const ServiceName& service, const std::string& version, channel::InstanceEndpoint endpoint);
   void drainInstance(InstanceId instance, std::function<void()> drained);
+  void suspendInstance(InstanceId instance);
+  void resumeInstance(InstanceId instance);
   void instanceGone(InstanceId instance);
 
  private:
