@@ -29,6 +29,10 @@ full_packages=(
 )
 boost_packages=(libboost1.81-dev libboost1.83-dev) # Beast's coroutine API as used here; Debian's plain libboost-dev is older
 
+# ONNX Runtime's C headers come from Debian (fetch_headers); its signing keys are elsewhere a package of their own.
+on_debian() { [ "$(. /etc/os-release && echo "$ID")" = debian ]; }
+on_debian || packages+=(debian-archive-keyring)
+
 changed=no
 step() { changed=yes; echo "==> $*"; }
 
@@ -137,12 +141,14 @@ HEADERS_VERSION=1.21.0+dfsg-1
 HEADERS_SHA256=14f7d959d5deacbcf1504830d4189f91fc67382b399ed9ae9d3aa9c4050ced08
 C_API_SHA256=7783e9664bdb0b1b36145b5c8587dd1bc9a399aa000edf2e3dd03003cafc6882
 
-debian_mirror() {
-  if [ -n "${COTERIE_DEBIAN_MIRROR:-}" ]; then echo "$COTERIE_DEBIAN_MIRROR"; return; fi
-  [ "$(. /etc/os-release && echo "$ID")" = debian ] || return 0
-  cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null |
-    awk '/^URIs:/ {for (i = 2; i <= NF; i++) print $i} /^deb / {for (i = 2; i <= NF; i++) if ($i ~ /:/ && $i !~ /=/) {print $i; break}}' |
-    grep -v security | grep '/debian/*$' | head -n 1 || true
+debian_mirror() { # the one that this machine uses already, where it is a Debian with a plain one
+  local found=
+  if on_debian; then
+    found=$(cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null |
+      awk '/^URIs:/ {for (i = 2; i <= NF; i++) print $i} /^deb / {for (i = 2; i <= NF; i++) if ($i ~ /:/ && $i !~ /=/) {print $i; break}}' |
+      grep -v security | grep '/debian/*$' | head -n 1 || true)
+  fi
+  echo "${COTERIE_DEBIAN_MIRROR:-${found:-http://deb.debian.org/debian}}"
 }
 
 fetch_headers() {
@@ -150,10 +156,8 @@ fetch_headers() {
   [ -f "$include/onnxruntime_c_api.h" ] && { [ ${#verify[@]} = 0 ] || echo "$C_API_SHA256  $include/onnxruntime_c_api.h" | sha256sum -c --status; } && return
   mirror=$(debian_mirror)
   for keyring in /usr/share/keyrings/debian-archive-keyring.gpg /usr/share/keyrings/debian-archive-keyring.pgp ""; do [ -f "$keyring" ] && break; done
-  if [ -z "$mirror" ] || [ -z "$keyring" ]; then
-    echo "    note: ONNX Runtime's C headers were not fetched: they come from Debian 13. Install debian-archive-keyring and run COTERIE_DEBIAN_MIRROR=<URL of a Debian mirror> ./dev setup, or put onnxruntime_c_api.h (API 21 or newer) into $include."
-    return
-  fi
+  [ -n "$keyring" ] ||
+    die "ONNX Runtime's C headers come from Debian 13, and its signing keys are not here" "Install the package debian-archive-keyring, or put onnxruntime_c_api.h (API 21 or newer) into $include; then ./dev setup again."
   step "ONNX Runtime's C headers (10 MB package list, 85 KB package)"
   apt=$scratch/apt
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
@@ -169,7 +173,7 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 EOF
   (cd "$apt" && export APT_CONFIG=$apt/apt.conf && apt-get -qq update && apt-get -qq download "libonnxruntime-dev=$HEADERS_VERSION") >"$apt/log" 2>&1 || {
     tail -n 4 "$apt/log" >&2
-    fetch_failed "ONNX Runtime's C headers could not be fetched" "Is this machine online? Otherwise put onnxruntime_c_api.h (API 21 or newer) into $include."
+    fetch_failed "ONNX Runtime's C headers could not be fetched" "Does this machine reach $mirror? COTERIE_DEBIAN_MIRROR=URL names another; or put onnxruntime_c_api.h (API 21 or newer) into $include."
   }
   echo "$HEADERS_SHA256  $(echo "$apt"/*.deb)" | sha256sum -c --status ||
     die "libonnxruntime-dev $HEADERS_VERSION has a wrong checksum" "Do not use it; look at the mirror that the apt sources name."
