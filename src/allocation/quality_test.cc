@@ -6,6 +6,7 @@
 #include <iostream>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "allocation/decide.h"
 #include "allocation/sizing.h"

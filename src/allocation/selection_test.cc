@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "allocation/assignment.h"
 #include "testing/machine_generator.h"
 

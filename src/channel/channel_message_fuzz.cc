@@ -1,5 +1,6 @@
 // Messages of a hostile worker: no bytes may crash a decoder, and whatever is accepted must encode to the same bytes again and pass or fail its
 // checks cleanly. The first byte chooses the decoder; the rest is the message.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

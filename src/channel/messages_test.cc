@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "channel/answer_check.h"
 #include "channel/arena.h"

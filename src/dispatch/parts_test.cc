@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "dispatch/deadline_tree.h"

@@ -2,6 +2,7 @@
 // showing which part). Kernel formats: cgroups(7), proc(5). The parsing is pure and tested on recorded texts. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>

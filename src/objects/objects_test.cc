@@ -1,6 +1,8 @@
 // Whole files as people write them, from text to typed objects: each kind of mistake with the message it must give, and the way back.
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <type_traits>
 
 #include <gtest/gtest.h>
 

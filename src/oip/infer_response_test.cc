@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "oip/documents.h"
 #include "oip/infer_request.h"

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace coterie::testing {
 

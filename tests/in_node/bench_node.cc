@@ -1,6 +1,7 @@
 #include "bench_node.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -3,9 +3,11 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "rig.h"
 
