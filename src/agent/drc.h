@@ -44,8 +44,9 @@ struct GroupSpec {
   allocation::Band band{allocation::Band::Normal};
   std::int64_t tenantWeight{100};
   std::int64_t weight{100};
-  MilliCpu floor;    // 0: none
-  MilliCpu ceiling;  // 0: the machine
+  MilliCpu tenantCap;  // of what the tenant's groups own together; 0: none
+  MilliCpu floor;      // 0: none
+  MilliCpu ceiling;    // 0: the machine
   bool latencyCritical{true};
   allocation::Lend lend{allocation::Lend::WhenIdle};
   std::optional<Nanos> objective;  // latency bound

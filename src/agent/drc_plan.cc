@@ -73,6 +73,7 @@ allocation::GroupState Drc::Impl::stateOf(const GroupSpec& spec, const GroupReco
   state.band = spec.band;
   state.tenantWeight = spec.tenantWeight;
   state.weight = spec.weight;
+  state.tenantCap = spec.tenantCap;
   state.floor = spec.floor;
   state.ceiling = spec.ceiling.value > 0 ? spec.ceiling : kNoCeiling;
   state.latencyCritical = spec.latencyCritical;

@@ -31,6 +31,30 @@ TEST(Drc, AServiceAloneHasTheMachineANewcomerHalves) {
   EXPECT_TRUE(rig.breaches.empty()) << rig.breaches.front();
 }
 
+TEST(Drc, ATenantsCapEndsWhatItsServicesOwnTogetherAndIsFollowed) {
+  DrcRig rig(8);
+  const auto tell = [&](int id, int tenant, std::int64_t cap) {
+    GroupSpec spec = rig.spec(id);
+    spec.tenant = TenantId(tenant);
+    spec.tenantCap = MilliCpu(cap);
+    rig.drc->setGroup(spec);
+  };
+  for (const int id : {1, 2, 3}) {
+    tell(id, id == 3 ? 2 : 1, 0);
+    rig.ready(id, id * 10, 8);
+  }
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count() + rig.home(20).count(), 4);
+  for (const int id : {1, 2}) tell(id, 1, 2000);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count() + rig.home(20).count(), 2);
+  EXPECT_EQ(rig.home(30).count(), 6) << "what the cap leaves goes to others";
+  for (const int id : {1, 2}) tell(id, 1, 0);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count() + rig.home(20).count(), 4);
+  EXPECT_TRUE(rig.breaches.empty()) << rig.breaches.front();
+}
+
 TEST(Drc, EventsOfOneTurnMakeOnePlan) {
   DrcRig rig(8);
   rig.settle();

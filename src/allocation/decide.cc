@@ -14,6 +14,7 @@ std::string_view reasonName(ReasonCode code) {
     case ReasonCode::EntitledByWeight: return "EntitledByWeight";
     case ReasonCode::RaisedToFloor: return "RaisedToFloor";
     case ReasonCode::CappedAtCeiling: return "CappedAtCeiling";
+    case ReasonCode::CappedByQuota: return "CappedByQuota";
     case ReasonCode::PoolMember: return "PoolMember";
     case ReasonCode::LeftoverKept: return "LeftoverKept";
     case ReasonCode::LeftoverGranted: return "LeftoverGranted";

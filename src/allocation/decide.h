@@ -2,12 +2,13 @@
 //
 // decide() maps a snapshot (machine, groups with demand, what everyone holds now, the time) to a plan (ordered steps from what is held to what shall
 // be held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership,
-// spec or machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. See docs in each file:
-// sizing.h (how much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order
-// of steps). Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the
-// bucket is full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers.
-// Pure: no clock, no I/O, no randomness. Thread-compatible.
-// Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
+// spec or machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. A tenant's cap ends what
+// its groups own (homes by capacity, pool shares by entitlement); idle time that they borrow is not counted. See docs in each file: sizing.h (how
+// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
+// Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
+// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers. Pure: no
+// clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
+// dynamic resource controller).
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,7 @@ struct GroupState {
   Band band{Band::Normal};
   std::int64_t tenantWeight{100};  // > 0
   std::int64_t weight{100};        // > 0, within the tenant
+  MilliCpu tenantCap;              // of what the tenant's groups own together, borrowed time apart; 0: none. Where its groups differ, the least
   MilliCpu floor;                  // 0: none
   MilliCpu ceiling;                // > 0; larger than the machine: none
   bool latencyCritical{true};
@@ -88,6 +90,7 @@ enum class ReasonCode : std::uint8_t {
   EntitledByWeight,        // a = milli-CPUs entitled, b = weight share in permille
   RaisedToFloor,           // a = floor
   CappedAtCeiling,         // a = ceiling
+  CappedByQuota,           // a = the tenant's cap, b = milli-CPUs its groups are entitled to together
   PoolMember,              // a = milli-CPUs entitled
   LeftoverKept,            // a = CPU id
   LeftoverGranted,         // a = CPU id

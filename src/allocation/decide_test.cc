@@ -68,6 +68,109 @@ TEST(Decide, ACeilingBelowACpuMakesAPoolMember) {
   EXPECT_EQ(homeOf(plan, 1).count(), 3);
   EXPECT_EQ(plan.groups[0].containers[0].ownLanes, 1);
 }
+// ---- quota.cpus ----
+void cap(Snapshot& snapshot, int tenant, std::int64_t milli) {
+  for (GroupState& group : snapshot.groups) {
+    if (group.tenant == TenantId(tenant)) group.tenantCap = MilliCpu(milli);
+  }
+}
+
+TEST(TenantCap, ThreeServicesWithACeilingOfTwoUnderACapOfTwoOwnTwo) {
+  const Machine machine = testing::regularMachine("8", {1, 1, 0, 8, 1});
+  SnapshotBuilder builder(machine);
+  for (int i = 0; i < 3; ++i) builder.group(0).ceiling = MilliCpu(2000);
+  builder.group(1);
+  const Plan without = decide(builder.snapshot, {});
+  EXPECT_GT(homeOf(without, 0).count() + homeOf(without, 1).count() + homeOf(without, 2).count(), 2);
+  cap(builder.snapshot, 0, 2000);
+  const Plan plan = decide(builder.snapshot, {});
+  std::int64_t owned = 0;
+  for (std::size_t g = 0; g < 3; ++g) {
+    EXPECT_TRUE(plan.groups[g].inPool);
+    EXPECT_TRUE(says(plan, plan.groups[g].id, ReasonCode::CappedByQuota));
+    EXPECT_FALSE(says(plan, plan.groups[g].id, ReasonCode::CappedAtCeiling));
+    owned += plan.groups[g].entitlement.value;
+  }
+  EXPECT_EQ(owned, 2000);
+  EXPECT_EQ(plan.pool.count(), 2);
+  EXPECT_EQ(homeOf(plan, 3).count(), 6) << "what the cap leaves goes to the others";
+  EXPECT_FALSE(says(plan, plan.groups[3].id, ReasonCode::CappedByQuota));
+}
+
+TEST(TenantCap, LoweredBelowUseItSheds) {
+  const Machine machine = testing::regularMachine("8", {1, 1, 0, 8, 1});
+  SnapshotBuilder builder(machine);
+  builder.group(0).floor = MilliCpu(1000);
+  builder.group(0).floor = MilliCpu(2000);
+  settle(builder.snapshot);
+  EXPECT_EQ(builder.snapshot.groups[0].containers[0].home.count() + builder.snapshot.groups[1].containers[0].home.count(), 8);
+  cap(builder.snapshot, 0, 5000);
+  settle(builder.snapshot);
+  EXPECT_EQ(builder.snapshot.groups[0].containers[0].home.count() + builder.snapshot.groups[1].containers[0].home.count(), 5);
+  cap(builder.snapshot, 0, 1500);  // below the floors: they stay, nothing above them
+  settle(builder.snapshot);
+  EXPECT_EQ(builder.snapshot.groups[0].containers[0].home.count(), 1);
+  EXPECT_EQ(builder.snapshot.groups[1].containers[0].home.count(), 2);
+  EXPECT_TRUE(decide(builder.snapshot, {}).steps.empty());
+}
+
+TEST(TenantCap, AFractionIsNeverRoundedUpToACpu) {
+  const Machine machine = testing::regularMachine("4", {1, 1, 0, 4, 1});
+  SnapshotBuilder builder(machine);
+  builder.group(0);
+  cap(builder.snapshot, 0, 2999);
+  const Plan plan = decide(builder.snapshot, {});
+  EXPECT_EQ(homeOf(plan, 0).count(), 2);
+  const auto reason = std::find_if(plan.reasons.begin(), plan.reasons.end(), [](const Reason& one) { return one.code == ReasonCode::CappedByQuota; });
+  ASSERT_NE(reason, plan.reasons.end());
+  EXPECT_EQ(reason->a, 2999);
+  EXPECT_EQ(reason->b, 2000);
+}
+
+TEST(TenantCap, BorrowedIdleTimeIsNotCounted) {
+  const Machine machine = testing::regularMachine("4", {1, 1, 0, 4, 1});
+  SnapshotBuilder builder(machine);
+  GroupState& borrower = builder.group(0);
+  borrower.loanLanes = 4;
+  borrower.demand = MilliCpu(4000);
+  borrower.queuedBeyondOwnLanes = true;
+  builder.group(1);
+  cap(builder.snapshot, 0, 1000);
+  const Plan plan = decide(builder.snapshot, {});
+  EXPECT_EQ(homeOf(plan, 0).count(), 1);
+  EXPECT_EQ(plan.groups[0].containers[0].awakeLoanLanes, 3);
+}
+
+TEST(TenantCap, SlowCoresCountByTheirCapacity) {
+  const Machine machine = testing::machineNamed("performance-efficiency");  // 4 of 1000, 4 of 500
+  SnapshotBuilder builder(machine);
+  builder.group(0);
+  builder.group(1);
+  cap(builder.snapshot, 0, 2000);
+  const Plan plan = decide(builder.snapshot, {});
+  std::int64_t owned = 0;
+  for (const int cpu : homeOf(plan, 0)) owned += machine.findCpu(cpu)->capacity.value;
+  EXPECT_EQ(owned, 2000);
+}
+
+TEST(TenantCap, ThePeersHaveNone) {
+  const Machine machine = testing::regularMachine("4", {1, 1, 0, 4, 1});
+  SnapshotBuilder builder(machine);
+  builder.group(0);
+  builder.group(0);
+  for (const PolicyName policy : {PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle, PolicyName::CpuManagerMulti}) {
+    Config config;
+    config.policy = policy;
+    cap(builder.snapshot, 0, 0);
+    const Plan without = decide(builder.snapshot, config);
+    cap(builder.snapshot, 0, 1000);
+    const Plan with = decide(builder.snapshot, config);
+    EXPECT_EQ(with.steps, without.steps);
+    EXPECT_EQ(with.reasons, without.reasons);
+  }
+}
+
+// ---- traps, continued ----
 TEST(Decide, ATenantWithoutGroupsKeepsNoShare) {
   const Machine machine = testing::regularMachine("4", {1, 1, 0, 4, 1});
   SnapshotBuilder builder(machine);

@@ -1,6 +1,6 @@
 // Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are
-// cut; H1-H7 hold after every step, plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is
-// left.
+// cut; H1-H7 hold after every step, no plan's targets and no settled state give a tenant more than its cap (quotas come, shrink below use and go),
+// plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is left.
 //
 // COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed, verbosely. A failure prints the seed that replays it.
 #include <gtest/gtest.h>
@@ -35,8 +35,9 @@ std::string text(const Snapshot& snapshot) {
   out << "usable " << usableCpus(*snapshot.machine, snapshot.reserved).toString() << " pool " << snapshot.pool.toString() << "\n";
   for (const GroupState& group : snapshot.groups) {
     out << "  group " << group.id.value << " tenant " << group.tenant.value << " band " << static_cast<int>(group.band) << " weight "
-        << group.tenantWeight << "/" << group.weight << " floor " << group.floor.value << " ceiling " << group.ceiling.value << " demand "
-        << group.demand.value << (group.queuedBeyondOwnLanes ? " queued" : "") << (group.lend == Lend::Never ? " never lends" : "") << "\n";
+        << group.tenantWeight << "/" << group.weight << " cap " << group.tenantCap.value << " floor " << group.floor.value << " ceiling "
+        << group.ceiling.value << " demand " << group.demand.value << (group.queuedBeyondOwnLanes ? " queued" : "")
+        << (group.lend == Lend::Never ? " never lends" : "") << "\n";
     for (const ContainerState& one : group.containers) {
       out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString()
           << "\n";
@@ -76,6 +77,9 @@ class History {
     config_.lending = !rng_.chance(10);
     config_.memoryNodes = !rng_.chance(10);
     weights_ = rng_.chance(50);
+    if (rng_.chance(50)) {
+      for (MilliCpu& cap : tenantCaps_) cap = someCap();
+    }
     if (whole_.online.count() > 4 && rng_.chance(30)) snapshot_.reserved.add(whole_.online.first());
   }
 
@@ -102,7 +106,8 @@ class History {
     if (kind < 70) return cpus();
     if (kind < 76) return allowance();
     if (kind < 90) return demand();
-    if (kind < 95) return weights();
+    if (kind < 93) return weights();
+    if (kind < 97) return quota();
     snapshot_.pool = {};  // the agent was killed: what it remembered is gone
     for (GroupState& group : snapshot_.groups) group.lastOptionalMove.reset();
   }
@@ -137,6 +142,7 @@ class History {
     const int tenant = static_cast<int>(rng_.between(0, 3));
     group.tenant = TenantId(tenant);
     group.tenantWeight = tenantWeights_[static_cast<std::size_t>(tenant)];
+    group.tenantCap = tenantCaps_[static_cast<std::size_t>(tenant)];
     group.band = static_cast<Band>(rng_.between(0, 2));
     group.weight = rng_.chance(60) ? 100 : rng_.between(1, 1000);
     group.floor = someFloor();
@@ -231,6 +237,22 @@ class History {
     anyGroup().weight = rng_.between(1, 1000);
   }
 
+  MilliCpu someCap() {
+    switch (rng_.between(0, 3)) {
+      case 0: return MilliCpu(rng_.between(1, 999));
+      case 1: return MilliCpu(1000 * rng_.between(1, 6));
+      case 2: return MilliCpu(rng_.between(1000, 8000));
+      default: return MilliCpu(0);
+    }
+  }
+  void quota() {
+    const int tenant = static_cast<int>(rng_.between(0, 3));
+    tenantCaps_[static_cast<std::size_t>(tenant)] = someCap();
+    for (GroupState& group : snapshot_.groups) {
+      if (group.tenant.value == tenant) group.tenantCap = tenantCaps_[static_cast<std::size_t>(tenant)];
+    }
+  }
+
   // ---- one decision ----
   void fail(const std::string& what) {
     if (problem_.empty()) problem_ = what;
@@ -238,8 +260,8 @@ class History {
   void report(const char* when, const std::vector<Violation>& violations, const Plan& plan) {
     for (const Violation& one : violations) {
       std::ostringstream out;
-      out << "H" << one.rule << " " << when << ": " << one.what << " (group " << one.group.value << ", container " << one.container.value << ", "
-          << one.cpu << ")\nbefore " << text(before_) << text(plan) << "now " << text(snapshot_);
+      out << (one.rule == 0 ? "cap" : "H" + std::to_string(one.rule)) << " " << when << ": " << one.what << " (group " << one.group.value
+          << ", container " << one.container.value << ", " << one.cpu << ")\nbefore " << text(before_) << text(plan) << "now " << text(snapshot_);
       return fail(out.str());
     }
   }
@@ -384,6 +406,7 @@ class History {
   Snapshot snapshot_;
   Snapshot before_;
   std::array<std::int64_t, 4> tenantWeights_{100, 100, 100, 300};
+  std::array<MilliCpu, 4> tenantCaps_{};
   int nextGroup_{0};
   int nextInstance_{0};
   std::string problem_;

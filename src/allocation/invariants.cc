@@ -200,6 +200,36 @@ void checkWriters(const Plan& plan, std::vector<Violation>& found) {
     entry->second = index;
   }
 }
+// A group of `snapshot` and where it stands.
+struct Standing {
+  const GroupState* group;
+  const GroupTarget* target;
+  CpuSet home;
+};
+
+void checkCaps(const Machine& machine, const std::vector<Standing>& all, std::vector<Violation>& found) {
+  struct Tally {
+    std::int64_t cap{0};  // 0: none
+    std::int64_t floors{0};
+    std::int64_t owned{0};
+    GroupId last;
+  };
+  std::map<TenantId, Tally> tenants;
+  for (const Standing& one : all) {
+    if (one.target->pending) continue;
+    Tally& tally = tenants[one.group->tenant];
+    const std::int64_t cap = one.group->tenantCap.value;
+    if (cap > 0 && (tally.cap == 0 || cap < tally.cap)) tally.cap = cap;
+    const std::int64_t floor = one.group->floor.value;
+    tally.floors += floor >= 1000 ? (floor + 999) / 1000 * 1000 : std::max<std::int64_t>(1, floor);
+    if (one.target->inPool) tally.owned += one.target->entitlement.value;
+    for (const int cpu : one.target->inPool ? CpuSet{} : one.home) tally.owned += machine.findCpu(cpu)->capacity.value;
+    tally.last = one.group->id;
+  }
+  for (const auto& [tenant, tally] : tenants) {
+    if (tally.cap > 0 && tally.owned > std::max(tally.cap, tally.floors)) found.push_back({0, tally.last, {}, -1, "a tenant owns more than its cap"});
+  }
+}
 }  // namespace
 
 std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const Config& config) {
@@ -207,6 +237,7 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
   const CpuSet usable = usableCpus(*before.machine, before.reserved);
   const bool floating = config.policy == PolicyName::NoneSingle || config.policy == PolicyName::NoneMulti;
   CpuSet taken;
+  std::vector<Standing> standings;
   for (const GroupTarget& target : plan.groups) {
     CpuSet home;
     CpuSet loans;
@@ -227,7 +258,9 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
       if (home.intersects(plan.pool)) found.push_back({1, target.id, {}, (home & plan.pool).first(), "a target shares a CPU with the pool"});
       taken |= home;
     }
+    if (const GroupState* group = findGroup(before, target.id); group != nullptr) standings.push_back({group, &target, home});
   }
+  if (config.policy == PolicyName::Drc) checkCaps(*before.machine, standings, found);
   for (const Step& step : plan.steps) {
     if (!step.cpus.isSubsetOf(usable))
       found.push_back({3, step.group, step.container, (step.cpus - usable).first(), "a step writes a CPU that nobody may use"});
@@ -248,9 +281,11 @@ std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Co
   const CpuSet usable = usableCpus(*now.machine, now.reserved);
   const MemoryMap memory(*now.machine);
   const bool anyPending = std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
+  std::vector<Standing> standings;
   for (const GroupState& group : now.groups) {
     const GroupTarget* target = findTarget(plan, group.id);
     if (target == nullptr || target->pending) continue;
+    standings.push_back({&group, target, homeOf(group) & usable});
     for (std::size_t c = 0; c < group.containers.size(); ++c) {
       const ContainerState& container = group.containers[c];
       if (anyPending) continue;  // takers do without what a Pending group still holds
@@ -262,6 +297,8 @@ std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Co
         found.push_back({6, group.id, container.id, -1, "the memory nodes are not the home's"});
     }
   }
+  // Takers that do without what a Pending group still holds have not shed all they will.
+  if (config.policy == PolicyName::Drc && !anyPending) checkCaps(*now.machine, standings, found);
   return found;
 }
 

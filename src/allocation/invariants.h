@@ -1,4 +1,5 @@
-// The hard rules H1-H7, checked on states and plans: what must hold after every step of every plan, whatever failed before it.
+// The hard rules H1-H7, checked on states and plans: what must hold after every step of every plan, whatever failed before it. And the tenants' caps
+// (rule 0), which hold for every plan's targets and for what is held once the plan is done.
 //
 // H1 one owner per CPU: a group, the pool, or nobody. Sharing that was there before the plan may last until its leavers have gone; new sharing exists
 // only among
@@ -9,6 +10,8 @@
 // H5 isolation in every step: a SwapHome shares only with the same tenant or the pool; nobody borrows from an owner that does not lend.
 // H6 memory nodes cover what is nearest to the whole home, and are never narrowed below the resident bytes.
 // H7 one writer per field: two writes of one field of one container wait for each other, in order.
+// Cap (policy drc): the homes of a tenant's exclusive groups, by capacity, and the pool shares of the others, by entitlement, sum to no more than its
+//    cap; where its floors (those of a CPU or more rounded up) sum to more than that, to no more than these.
 // What was wrong before the plan is no violation while it lasts. O(containers * n) per check. Pure. Thread-compatible.
 #pragma once
 
@@ -20,14 +23,14 @@
 namespace coterie::allocation {
 
 struct Violation {
-  int rule{0};  // 1..7
+  int rule{0};  // 1..7; 0: a tenant's cap
   GroupId group;
   InstanceId container;
   int cpu{-1};  // a CPU or memory node id, or a step's index for H7
   std::string_view what;
 };
 
-// Of the plan alone: its targets and what it would write (H1-H7 as far as they can be seen there).
+// Of the plan alone: its targets and what it would write (caps, and H1-H7 as far as they can be seen there).
 [[nodiscard]] std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const Config& config);
 
 // Of a state between or after steps. `before` is the snapshot that the plan was decided on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace coterie::allocation {
 
@@ -99,6 +100,14 @@ Layout makeLayout(const Machine& machine, const CpuSet& reserved) {
   }
   for (int level = 0; level < kLevels; ++level) addLevel(layout, machine, ordered, level);
   return layout;
+}
+
+std::int64_t Layout::grain() const {
+  std::int64_t common = 0;
+  for (int kind = 0; kind < kindCount; ++kind) {
+    if (cpusOfKind[at(kind)] > 0) common = std::gcd(common, capacityOfKind[at(kind)]);
+  }
+  return std::max<std::int64_t>(1, common);
 }
 
 CpuSet Layout::toSet(const std::vector<int>& chosen) const {

@@ -47,6 +47,7 @@ struct Layout {
   [[nodiscard]] int positionOf(int cpuId) const {
     return cpuId >= 0 && cpuId < static_cast<int>(positions.size()) ? positions[static_cast<std::size_t>(cpuId)] : -1;
   }
+  [[nodiscard]] std::int64_t grain() const;  // milli-CPUs: the greatest of which the capacity of every kind is a multiple
   [[nodiscard]] CpuSet toSet(const std::vector<int>& chosen) const;
   [[nodiscard]] std::vector<int> toPositions(const CpuSet& cpus) const;  // ascending positions of the usable ones
 

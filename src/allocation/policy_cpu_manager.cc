@@ -2,8 +2,8 @@
 //
 // Documented behaviour that is kept: whole CPUs, exclusive; whole sockets, nodes and cores before single threads, lowest ids first; a container keeps
 // its CPUs while its number stays the same; what is not given away is the shared pool, for everybody without exclusive CPUs; with less than one CPU
-// each nobody has any and all share everything. Weights, floors and demand play no part. O(n log n + groups * domains). Source: Kubernetes
-// documentation, "Control CPU Management Policies on the Node".
+// each nobody has any and all share everything. Weights, floors, caps of tenants and demand play no part. O(n log n + groups * domains). Source:
+// Kubernetes documentation, "Control CPU Management Policies on the Node".
 #include <algorithm>
 
 #include "allocation/assignment.h"

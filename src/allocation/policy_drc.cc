@@ -32,8 +32,8 @@ class Drc {
   Plan run() {
     plan_.groups = emptyTargets(problem_);
     pending_ = choosePending(groups_, layout_.size());
-    entitled_ = entitlements(groups_, pending_, layout_.capacity);
-    inPool_ = choosePool(groups_, pending_, entitled_, layout_.size());
+    sizing_ = entitlements(groups_, pending_, layout_.capacity, layout_.grain());
+    inPool_ = choosePool(groups_, pending_, sizing_.milli, layout_.size());
     makeClaimants();
     findHolders();
     countWhole(claimants_, layout_, problem_.config.keepLeftover.value);
@@ -60,24 +60,37 @@ class Drc {
     plan_.reasons = std::move(sorted);
   }
 
+  // Per tenant: what its cap leaves beside its shares of the pool.
+  [[nodiscard]] std::vector<std::int64_t> exclusiveLimits() const {
+    std::vector<std::int64_t> limits;
+    for (const Entitlements::Tenant& tenant : sizing_.tenants) limits.push_back(tenant.limit);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (pending_[g] || !inPool_[g]) continue;
+      if (std::int64_t& limit = limits[at(sizing_.tenantOf[g])]; limit != kNoCap) limit -= sizing_.milli[g];
+    }
+    return limits;
+  }
+
   void makeClaimants() {
     Claimant pool;
     std::int64_t poolFloor = 0;
     bool anyPool = false;
+    const std::vector<std::int64_t> limits = exclusiveLimits();
     claimantOf_.assign(groups_.size(), kFree);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (pending_[g]) continue;
       if (inPool_[g]) {
         anyPool = true;
-        pool.entitlement += entitled_[g];
+        pool.entitlement += sizing_.milli[g];
         poolFloor += std::max<std::int64_t>(0, groups_[g]->floor.value);
         continue;
       }
       Claimant claimant;
       claimant.group = static_cast<int>(g);
       claimant.tenant = groups_[g]->tenant;
-      claimant.entitlement = entitled_[g];
+      claimant.entitlement = sizing_.milli[g];
       claimant.need = std::max<std::int64_t>(1, cpusForFloor(groups_[g]->floor));
+      claimant.tenantLimit = limits[at(sizing_.tenantOf[g])];
       claimantOf_[g] = static_cast<int>(claimants_.size());
       claimants_.push_back(claimant);
     }
@@ -115,18 +128,22 @@ class Drc {
   void sayEntitlements() {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const GroupState& group = *groups_[g];
-      plan_.groups[g].entitlement = MilliCpu(entitled_[g]);
+      plan_.groups[g].entitlement = MilliCpu(sizing_.milli[g]);
       plan_.groups[g].pending = pending_[g];
       plan_.groups[g].inPool = inPool_[g];
       if (pending_[g]) {
         say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group.floor) * kCpu), freeFor(g));
         continue;
       }
-      say(g, ReasonCode::EntitledByWeight, entitled_[g], entitled_[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
-      if (group.floor.value > 0 && entitled_[g] <= cpusForFloor(group.floor) * kCpu && entitled_[g] >= group.floor.value)
+      say(g, ReasonCode::EntitledByWeight, sizing_.milli[g], sizing_.milli[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
+      if (group.floor.value > 0 && sizing_.milli[g] <= cpusForFloor(group.floor) * kCpu && sizing_.milli[g] >= group.floor.value)
         say(g, ReasonCode::RaisedToFloor, group.floor.value);
-      if (entitled_[g] >= group.ceiling.value) say(g, ReasonCode::CappedAtCeiling, group.ceiling.value);
-      if (inPool_[g]) say(g, ReasonCode::PoolMember, entitled_[g]);
+      if (sizing_.milli[g] >= group.ceiling.value) say(g, ReasonCode::CappedAtCeiling, group.ceiling.value);
+      if (sizing_.stoppedByCap[g] || (!inPool_[g] && claimants_[at(claimantOf_[g])].stoppedByCap)) {
+        const Entitlements::Tenant& tenant = sizing_.tenants[at(sizing_.tenantOf[g])];
+        say(g, ReasonCode::CappedByQuota, tenant.cap, tenant.total);
+      }
+      if (inPool_[g]) say(g, ReasonCode::PoolMember, sizing_.milli[g]);
     }
   }
 
@@ -220,7 +237,7 @@ class Drc {
       sayLost(g);
       if (inPool_[g]) {
         placeOnAll(target, plan_.pool);
-        target.cpuWeight = std::clamp<std::int64_t>(100 * poolGroups * entitled_[g] / poolEntitlement, 1, 10000);
+        target.cpuWeight = std::clamp<std::int64_t>(100 * poolGroups * sizing_.milli[g] / poolEntitlement, 1, 10000);
         continue;
       }
       const std::vector<int>& cpus = board_->owned(claimantOf_[g]);
@@ -284,7 +301,7 @@ class Drc {
   Plan plan_;
   std::vector<bool> pending_;
   std::vector<bool> inPool_;
-  std::vector<std::int64_t> entitled_;
+  Entitlements sizing_;
   std::vector<Claimant> claimants_;
   std::vector<int> claimantOf_;  // per group; kFree for pending ones
   int poolClaimant_{kFree};

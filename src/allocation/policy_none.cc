@@ -1,6 +1,6 @@
 // none-single and none-multi: what a node does without a CPU manager (kubelet's policy `none`): every container may run on every usable CPU and the
-// kernel's scheduler decides. One container per service or many is the caller's choice. Assumes nothing; moves nothing once everybody has the whole
-// set. O(containers * n).
+// kernel's scheduler decides. A tenant's cap plays no part: the peer has none. One container per service or many is the caller's choice. Assumes
+// nothing; moves nothing once everybody has the whole set. O(containers * n).
 #include <algorithm>
 
 #include "allocation/policy.h"

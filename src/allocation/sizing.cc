@@ -131,70 +131,122 @@ struct Bounds {
   std::int64_t high;
 };
 
-// A floor counts in whole CPUs; everybody is entitled to a thousandth at least, so that nobody's share of the pool is nothing.
+// A floor counts in whole CPUs, whatever the ceiling: they are owned. Everybody is entitled to a thousandth at least, so that nobody's share of the
+// pool is nothing.
 Bounds boundsOf(const GroupState& group, std::int64_t capacity) {
-  const std::int64_t high = std::clamp<std::int64_t>(group.ceiling.value, 1, capacity);
   const std::int64_t floor = group.floor.value >= kCpu ? cpusForFloor(group.floor) * kCpu : group.floor.value;
-  return {std::clamp<std::int64_t>(floor, 1, high), high};
+  const std::int64_t low = std::clamp<std::int64_t>(floor, 1, capacity);
+  return {low, std::clamp(group.ceiling.value, low, capacity)};
 }
 
 // The floors alone exceed the capacity: band by band, in proportion within the band that runs short.
-std::vector<std::int64_t> floorsByBand(const std::vector<const GroupState*>& groups, const std::vector<int>& members, std::int64_t capacity) {
+std::vector<std::int64_t> floorsByBand(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity) {
   std::vector<std::int64_t> result(groups.size(), 0);
   std::int64_t left = capacity;
   for (const Band band : {Band::High, Band::Normal, Band::Low}) {
     std::vector<Share> shares;
     std::vector<int> of;
-    for (const int index : members) {
-      if (groups[at(index)]->band != band) continue;
-      const std::int64_t low = boundsOf(*groups[at(index)], capacity).low;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (pending[i] || groups[i]->band != band) continue;
+      const std::int64_t low = boundsOf(*groups[i], capacity).low;
       shares.push_back({low, 0, low});
-      of.push_back(index);
+      of.push_back(static_cast<int>(i));
     }
     const std::vector<std::int64_t> filled = waterFill(shares, left);
     for (std::size_t i = 0; i < of.size(); ++i) left -= result[at(of[i])] = filled[i];
   }
   return result;
 }
+
+// A tenant's part of the machine and its groups' parts of that.
+struct Part {
+  std::vector<int> members;  // indices of groups, ascending
+  std::vector<Share> shares;
+  Share share;  // of the machine
+  std::int64_t cap{kNoCap};
+  bool capped{false};  // the cap ends it before its ceilings and the machine do
+};
+
+std::vector<Part> partsOf(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity) {
+  std::vector<std::pair<TenantId, int>> order;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!pending[i]) order.emplace_back(groups[i]->tenant, static_cast<int>(i));
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const GroupState& group = *groups[at(order[i].second)];
+    if (i == 0 || order[i - 1].first != order[i].first) {
+      parts.emplace_back();
+      parts.back().share.weight = group.tenantWeight;
+    }
+    Part& part = parts.back();
+    const Bounds bounds = boundsOf(group, capacity);
+    part.members.push_back(order[i].second);
+    part.shares.push_back({group.weight, bounds.low, bounds.high});
+    part.share.low += bounds.low;
+    part.share.high = std::min(capacity, part.share.high + bounds.high);
+    if (group.tenantCap.value > 0) part.cap = std::min(part.cap, group.tenantCap.value);
+  }
+  return parts;
+}
+
+// Ends the tenant and its groups where the cap does. Of what the exclusive groups get under it, only a multiple of the grain can be owned.
+void applyCap(Part& part, std::int64_t grain) {
+  if (part.cap >= part.share.high) return;
+  part.capped = true;
+  std::vector<std::int64_t> filled = waterFill(part.shares, std::max(part.cap, part.share.low));
+  std::vector<Share> exclusive;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    if (filled[i] < kCpu) continue;
+    exclusive.push_back({part.shares[i].weight, std::max(part.shares[i].low, kCpu), part.shares[i].high});
+    sum += filled[i];
+  }
+  if (sum % grain != 0) {
+    const std::vector<std::int64_t> whole = waterFill(exclusive, sum - sum % grain);
+    auto next = whole.begin();
+    for (std::int64_t& amount : filled) {
+      if (amount >= kCpu) amount = *next++;
+    }
+  }
+  part.share.high = 0;
+  for (std::size_t i = 0; i < filled.size(); ++i) part.share.high += part.shares[i].high = filled[i];
+}
+
+void fillPart(const std::vector<const GroupState*>& groups, const Part& part, std::int64_t amount, std::int64_t capacity, Entitlements& result) {
+  const std::vector<std::int64_t> filled = waterFill(part.shares, amount);
+  const bool atCap = part.capped && amount >= part.share.high;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    const int group = part.members[i];
+    result.milli[at(group)] = filled[i];
+    result.stoppedByCap[at(group)] = atCap && filled[i] < boundsOf(*groups[at(group)], capacity).high;
+  }
+}
 }  // namespace
 
-std::vector<std::int64_t> entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity) {
-  std::vector<int> members;
+Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity, std::int64_t grain) {
+  Entitlements result{std::vector<std::int64_t>(groups.size(), 0), std::vector<bool>(groups.size(), false), std::vector<int>(groups.size(), -1), {}};
+  std::vector<Part> parts = partsOf(groups, pending, capacity);
   std::int64_t floors = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (pending[i]) continue;
-    members.push_back(static_cast<int>(i));
-    floors += boundsOf(*groups[i], capacity).low;
+  for (const Part& part : parts) {
+    for (const int member : part.members) result.tenantOf[at(member)] = static_cast<int>(result.tenants.size());
+    result.tenants.push_back({part.cap, std::max(part.cap, part.share.low), 0});
+    floors += part.share.low;
   }
-  if (floors > capacity) return floorsByBand(groups, members, capacity);
-
-  // Members by tenant; the groups of a tenant stay ascending.
-  std::sort(members.begin(), members.end(), [&](int a, int b) { return std::pair(groups[at(a)]->tenant, a) < std::pair(groups[at(b)]->tenant, b); });
-  std::vector<Share> tenants;
-  std::vector<std::size_t> starts;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const GroupState& group = *groups[at(members[i])];
-    if (i == 0 || groups[at(members[i - 1])]->tenant != group.tenant) {
-      tenants.push_back({group.tenantWeight, 0, 0});
-      starts.push_back(i);
-    }
-    const Bounds bounds = boundsOf(group, capacity);
-    tenants.back().low += bounds.low;
-    tenants.back().high = std::min(capacity, tenants.back().high + bounds.high);
-  }
-  starts.push_back(members.size());
-  const std::vector<std::int64_t> perTenant = waterFill(tenants, capacity);
-
-  std::vector<std::int64_t> result(groups.size(), 0);
-  for (std::size_t tenant = 0; tenant < tenants.size(); ++tenant) {
+  if (floors > capacity) {
+    result.milli = floorsByBand(groups, pending, capacity);
+  } else {
     std::vector<Share> shares;
-    for (std::size_t i = starts[tenant]; i < starts[tenant + 1]; ++i) {
-      const GroupState& group = *groups[at(members[i])];
-      const Bounds bounds = boundsOf(group, capacity);
-      shares.push_back({group.weight, bounds.low, bounds.high});
+    for (Part& part : parts) {
+      applyCap(part, grain);
+      shares.push_back(part.share);
     }
-    const std::vector<std::int64_t> filled = waterFill(shares, perTenant[tenant]);
-    for (std::size_t i = 0; i < filled.size(); ++i) result[at(members[starts[tenant] + i])] = filled[i];
+    const std::vector<std::int64_t> amounts = waterFill(shares, capacity);
+    for (std::size_t i = 0; i < parts.size(); ++i) fillPart(groups, parts[i], amounts[i], capacity, result);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (result.tenantOf[i] >= 0) result.tenants[at(result.tenantOf[i])].total += result.milli[i];
   }
   return result;
 }

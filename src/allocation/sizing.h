@@ -1,18 +1,23 @@
 // Sizing: how many milli-CPUs each group is entitled to, and how many whole CPUs of each kind that becomes.
 //
 // Entitlements are weighted max-min fair over tenants, then over each tenant's groups: all rise together in proportion to weight; a group stops at
-// its ceiling and never stands below its floor; what it leaves is shared by the rest. Where the floors exceed the capacity (slow cores), they are met
-// band by band, high to low, and in proportion within the band that runs short. Load plays no part. Water-filling over sorted breakpoints, O(g log
-// g). Whole: a group entitled to a CPU or more owns whole CPUs, each kind counted apart; the others share the pool, one claimant with the sum of
+// its ceiling and never stands below its floor (from a CPU up rounded up to whole ones, whatever the ceiling); a tenant stops at its cap; what is
+// left over is shared by the rest. A cap counts what is owned: whole CPUs of exclusive groups by capacity, shares of the pool by entitlement. Floors
+// go before a cap: where they exceed it the tenant has its floors and nothing above. What a cap ends inside a CPU, nobody can own: the exclusive
+// groups are entitled to a whole number of CPUs, and the fraction goes to other tenants. Where the floors exceed the capacity (slow cores), they are
+// met band by band, high to low, and in proportion within the band that runs short. Load plays no part. Water-filling over sorted breakpoints, O(g
+// log g). Whole: a group entitled to a CPU or more owns whole CPUs, each kind counted apart; the others share the pool, one claimant with the sum of
 // theirs. First every claimant gets the CPUs it cannot do without (its floor rounded up, one at least), then the leftover CPUs of each kind go by
-// largest remainder between tenants, then within the tenant; who holds one keeps it unless a rival's remainder is larger by more than `keepLeftover`.
-// What one kind left undone counts in the next kind's remainders. O(g * leftovers), leftovers <= g + kinds. Guarantees: sum(entitlements) <=
-// capacity; division remainders go to the lowest id; needs that fit by Admission are met in whole CPUs; repeating with the result held gives the
-// result. Pure, integers only. Thread-compatible. Source: Bertsekas & Gallager, Data Networks, section 6.5.2.
+// largest remainder between tenants whose cap has room for one, then within the tenant; who holds one keeps it unless a rival's remainder is larger
+// by more than `keepLeftover`. What one kind left undone counts in the next kind's remainders. O(g * leftovers), leftovers <= g + kinds. Guarantees:
+// sum(entitlements) <= capacity; what a tenant owns <= the larger of its cap and its floors; division remainders go to the lowest id; needs that fit
+// by Admission are met in whole CPUs; repeating with the result held gives the result. Pure, integers only. Thread-compatible. Source: Bertsekas &
+// Gallager, Data Networks, section 6.5.2.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "allocation/decide.h"
@@ -43,9 +48,22 @@ struct FloorCount {
 // Which groups become Pending because their floors no longer fit: the youngest of the lowest band first, none without need. `groups` ascending by id.
 [[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus);
 
-// Milli-CPUs per group, 0 for pending ones.
-[[nodiscard]] std::vector<std::int64_t> entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
-                                                     std::int64_t capacity);
+inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
+
+struct Entitlements {
+  struct Tenant {
+    std::int64_t cap{kNoCap};
+    std::int64_t limit{kNoCap};  // the larger of cap and floors (as they are counted): what it may own
+    std::int64_t total{0};       // of its groups
+  };
+  std::vector<std::int64_t> milli;  // per group, 0 for pending ones
+  std::vector<bool> stoppedByCap;   // per group: its tenant's cap keeps it below its ceiling
+  std::vector<int> tenantOf;        // per group: index into tenants, -1 for pending ones
+  std::vector<Tenant> tenants;      // ascending id
+};
+// `grain`: milli-CPUs of which the capacity of every CPU is a multiple; 1000 where all are equal.
+[[nodiscard]] Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity,
+                                        std::int64_t grain = 1000);
 
 // Who claims whole CPUs: an exclusive group, or the pool.
 struct Claimant {
@@ -53,11 +71,13 @@ struct Claimant {
   TenantId tenant;
   std::int64_t entitlement{0};
   std::int64_t need{1};                  // CPUs it cannot do without
+  std::int64_t tenantLimit{kNoCap};      // milli-CPUs that its tenant's claimants may own together; needs go before
   std::array<int, kMaxKinds> held{};     // CPUs it holds now, by kind
   std::array<int, kMaxKinds> cpus{};     // result
   std::array<int, kMaxKinds> granted{};  // of them leftovers
   std::int64_t refusedRemainder{0};      // its remainder when it last lost a leftover, and the winner's
   std::int64_t winnersRemainder{0};
+  bool stoppedByCap{false};  // there was a leftover, but its tenant's limit has no room for one
   [[nodiscard]] int total() const;
 };
 

@@ -1,5 +1,6 @@
 // Whole CPUs from entitlements: see sizing.h.
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 
@@ -13,7 +14,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // The claimants of one tenant, or the pool alone: leftovers are shared between blocs first.
 struct Bloc {
-  std::vector<int> members;  // claimant indices
+  std::vector<int> members;   // claimant indices
+  std::int64_t room{kNoCap};  // milli-CPUs that it may still own
 };
 
 std::vector<Bloc> blocsOf(const std::vector<Claimant>& claimants) {
@@ -24,7 +26,7 @@ std::vector<Bloc> blocsOf(const std::vector<Claimant>& claimants) {
   }
   for (auto& [tenant, bloc] : tenants) blocs.push_back(std::move(bloc));
   for (std::size_t i = 0; i < claimants.size(); ++i) {
-    if (claimants[i].group < 0) blocs.push_back({{static_cast<int>(i)}});
+    if (claimants[i].group < 0) blocs.push_back({{static_cast<int>(i)}, kNoCap});
   }
   return blocs;
 }
@@ -38,10 +40,11 @@ class Counter {
     shareEachKind();
     meetNeedsFromLeftovers();
     meetNeedsFromOthers();
-    const std::vector<Bloc> blocs = blocsOf(claimants_);
-    for (int kind = 0; kind < layout_.kindCount; ++kind) distribute(kind, blocs);
-    for (Claimant& one : claimants_) {
-      for (Claimant& other : claimants_) keepKinds(one, other);
+    formBlocs();
+    for (int kind = 0; kind < layout_.kindCount; ++kind) distribute(kind);
+    if (layout_.kindCount < 2) return;
+    for (std::size_t one = 0; one < claimants_.size(); ++one) {
+      for (std::size_t other = 0; other < claimants_.size(); ++other) keepKinds(one, other);
     }
   }
 
@@ -91,24 +94,47 @@ class Counter {
     }
   }
 
-  [[nodiscard]] std::int64_t surplus(const Claimant& claimant) const {
+  [[nodiscard]] std::int64_t owned(const Claimant& claimant) const {
     std::int64_t capacity = 0;
     for (int kind = 0; kind < layout_.kindCount; ++kind) capacity += layout_.capacityOfKind[at(kind)] * claimant.cpus[at(kind)];
-    return capacity - claimant.entitlement;
+    return capacity;
   }
+  [[nodiscard]] std::int64_t surplus(const Claimant& claimant) const { return owned(claimant) - claimant.entitlement; }
 
-  void distribute(int kind, const std::vector<Bloc>& blocs) {
+  // After the needs, which a tenant's limit does not hold back.
+  void formBlocs() {
+    blocs_ = blocsOf(claimants_);
+    blocOf_.assign(claimants_.size(), 0);
+    for (std::size_t b = 0; b < blocs_.size(); ++b) {
+      std::int64_t& room = blocs_[b].room;
+      for (const int member : blocs_[b].members) {
+        blocOf_[at(member)] = static_cast<int>(b);
+        room = std::min(room, claimants_[at(member)].tenantLimit);
+      }
+      if (room == kNoCap) continue;
+      for (const int member : blocs_[b].members) room -= owned(claimants_[at(member)]);
+    }
+  }
+  [[nodiscard]] Bloc& blocOf(std::size_t claimant) { return blocs_[at(blocOf_[claimant])]; }
+  [[nodiscard]] bool hasRoom(const Bloc& bloc, int kind) const { return bloc.room >= layout_.capacityOfKind[at(kind)]; }
+
+  void distribute(int kind) {
     while (left_[at(kind)] > 0) {
-      const int bloc = bestBloc(blocs, kind);
-      if (bloc < 0) break;
-      const int winner = bestMember(blocs[at(bloc)], kind);
+      const int best = bestBloc(kind);
+      const int winner = best < 0 ? -1 : bestMember(blocs_[at(best)], kind);
       for (std::size_t i = 0; i < claimants_.size(); ++i) {
         if (static_cast<int>(i) == winner || remainders_[i][at(kind)] <= 0) continue;
-        claimants_[i].refusedRemainder = remainders_[i][at(kind)];
-        claimants_[i].winnersRemainder = remainders_[at(winner)][at(kind)];
+        if (!hasRoom(blocOf(i), kind)) {
+          claimants_[i].stoppedByCap = true;
+        } else if (winner >= 0) {
+          claimants_[i].refusedRemainder = remainders_[i][at(kind)];
+          claimants_[i].winnersRemainder = remainders_[at(winner)][at(kind)];
+        }
       }
+      if (winner < 0) break;
       give(winner, kind);
       ++claimants_[at(winner)].granted[at(kind)];
+      if (std::int64_t& room = blocs_[at(best)].room; room != kNoCap) room -= layout_.capacityOfKind[at(kind)];
     }
     carry(kind);
   }
@@ -119,15 +145,16 @@ class Counter {
     remainders_[at(claimant)][at(kind)] -= kCpu;
   }
 
-  [[nodiscard]] int bestBloc(const std::vector<Bloc>& blocs, int kind) const {
+  [[nodiscard]] int bestBloc(int kind) const {
     int best = -1;
     std::int64_t bestKey = std::numeric_limits<std::int64_t>::min();
     bool bestHolds = false;
-    for (std::size_t b = 0; b < blocs.size(); ++b) {
+    for (std::size_t b = 0; b < blocs_.size(); ++b) {
+      if (!hasRoom(blocs_[b], kind)) continue;
       std::int64_t remainder = 0;
       int held = 0;
       int counted = 0;
-      for (const int member : blocs[b].members) {
+      for (const int member : blocs_[b].members) {
         remainder += remainders_[at(member)][at(kind)];
         held += claimants_[at(member)].held[at(kind)];
         counted += claimants_[at(member)].cpus[at(kind)];
@@ -153,11 +180,21 @@ class Counter {
     return best;
   }
 
-  // Two claimants of one CPU each that would exchange all they hold, one kind for another, stay where they are: on a full machine two tenants have no
-  // room for it.
-  void keepKinds(Claimant& one, Claimant& other) const {
-    if (&one == &other || !uprooted(one) || !uprooted(other)) return;
-    if (holdsKindOf(one, other) && holdsKindOf(other, one)) std::swap(one.cpus, other.cpus);
+  // Two claimants of one CPU each that would exchange all they hold, one kind for another, stay where they are if their tenants' limits allow it: on
+  // a full machine two tenants have no room for it.
+  void keepKinds(std::size_t a, std::size_t b) {
+    Claimant& one = claimants_[a];
+    Claimant& other = claimants_[b];
+    if (a == b || !uprooted(one) || !uprooted(other) || !holdsKindOf(one, other) || !holdsKindOf(other, one)) return;
+    const std::int64_t gain = owned(other) - owned(one);
+    Bloc& grows = blocOf(gain >= 0 ? a : b);
+    Bloc& shrinks = blocOf(gain >= 0 ? b : a);
+    const std::int64_t change = std::abs(gain);
+    if (&grows != &shrinks && change > 0 && grows.room < change) return;
+    std::swap(one.cpus, other.cpus);
+    if (&grows == &shrinks) return;
+    if (grows.room != kNoCap) grows.room -= change;
+    if (shrinks.room != kNoCap) shrinks.room += change;
   }
   [[nodiscard]] bool uprooted(const Claimant& claimant) const { return claimant.total() == 1 && !holdsKindOf(claimant, claimant); }
   [[nodiscard]] bool holdsKindOf(const Claimant& holder, const Claimant& wanting) const {
@@ -180,6 +217,8 @@ class Counter {
   std::int64_t keep_;
   std::vector<std::array<std::int64_t, kMaxKinds>> remainders_;  // milli-CPUs of the kind; negative: overpaid
   std::array<int, kMaxKinds> left_{};
+  std::vector<Bloc> blocs_;
+  std::vector<int> blocOf_;  // per claimant
 };
 }  // namespace
 
@@ -223,7 +262,7 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
 }
 
 void countWhole(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keepLeftover) {
-  for (Claimant& claimant : claimants) claimant.cpus = {}, claimant.granted = {};
+  for (Claimant& claimant : claimants) claimant.cpus = {}, claimant.granted = {}, claimant.stoppedByCap = false;
   const bool poolAlone = claimants.size() == 1 && claimants.front().group < 0;
   if (poolAlone) {
     claimants.front().cpus = layout.cpusOfKind;

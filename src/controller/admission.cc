@@ -103,7 +103,8 @@ ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const Tena
   group.tenantWeight = tenant.spec.weight;
   group.weight = spec.weight;
   group.floor = floor;
-  group.ceiling = tenancy::ceilingWithin(tenant.spec.quota, spec.maxCpus);
+  group.ceiling = spec.maxCpus;
+  group.tenantCap = tenant.spec.quota.cpus;
   group.latencyCritical = spec.latencyCritical;
   if (spec.objective) group.objective = spec.objective->latency;
   return group;

@@ -19,6 +19,7 @@ struct ServiceGroup {
   TenantName tenant;
   std::int64_t tenantWeight{100};
   std::int64_t weight{100};
+  MilliCpu tenantCap;              // of what the tenant's groups own together; 0: none
   MilliCpu floor;                  // 0: none
   MilliCpu ceiling;                // 0: the machine
   bool latencyCritical{true};

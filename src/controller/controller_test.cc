@@ -398,7 +398,8 @@ TEST_F(Controller, QuotasRefuseByName) {
   settle();
   EXPECT_EQ(condition("b", "Ready"), "False/QuotaExceeded");
   EXPECT_NE(message("b", "Ready").find("quota.services"), std::string::npos);
-  EXPECT_EQ(allocation.groups.begin()->second.ceiling, MilliCpu(2000)) << "no service may have more than its tenant";
+  EXPECT_EQ(allocation.groups.begin()->second.tenantCap, MilliCpu(2000)) << "what the tenant's services own together";
+  EXPECT_EQ(allocation.groups.begin()->second.ceiling, MilliCpu(0)) << "each by itself may borrow: only maxCpus ends that";
   quota.services = 2;
   putTenant("team", {"n"}, quota);
   settle();

@@ -38,8 +38,11 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-struct TenantQuota {                   // 0: no limit
-  MilliCpu cpus;                       // quota.cpus: sum of the services' floors (minCpus), and each service's ceiling
+// 0: no limit. quota.cpus counts what the tenant's services own together: whole CPUs, and their shares of the pool. It bounds their floors (minCpus)
+// when they are written and all that they own afterwards; what it leaves goes to others. Borrowed idle time is free: while their owners sleep, a
+// service runs on others' CPUs up to its own maxCpus.
+struct TenantQuota {
+  MilliCpu cpus;                       // quota.cpus: owned by the services together
   Bytes memory;                        // quota.memory: sum of the instances' memory limits
   std::int64_t services{0};            // quota.services
   std::int64_t requestsPerSecond{0};   // quota.requestsPerSecond

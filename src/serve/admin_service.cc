@@ -72,7 +72,7 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
     explanation.whyThese.push_back(
         {"SharedPool", "services entitled to less than one CPU share the pool, CPUs " + view.pool.toString() + ", each by its weight"});
   }
-  ReasonTexts texts = explainReasons(group->reasons);
+  ReasonTexts texts = explainReasons(group->reasons, explanation.tenant);
   const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(explanation.whyThese, texts.whyThese);
   append(explanation.whyThisMany, texts.whyThisMany);

@@ -146,6 +146,7 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
   spec.tenantWeight = group.tenantWeight;
   spec.weight = group.weight;
   spec.tenantCap = group.tenantCap;
+  spec.tenantCap = group.tenantCap;
   spec.floor = group.floor;
   spec.ceiling = group.ceiling;
   spec.latencyCritical = group.latencyCritical;

@@ -26,14 +26,17 @@ std::string_view levelName(std::int64_t level) {
   return "domain";
 }
 
-Sentence sentence(const Reason& reason) {
+Sentence sentence(const Reason& reason, const TenantName& tenant) {
   const auto cpus = [](std::int64_t milli) { return cpusText(MilliCpu(milli)); };
   switch (reason.code) {
     case ReasonCode::EntitledByWeight:
       return {Question::ThisMany,
               fmt::format("its weight entitles it to {} ({}.{} % of the machine's share)", cpus(reason.a), reason.b / 10, reason.b % 10)};
     case ReasonCode::RaisedToFloor: return {Question::ThisMany, fmt::format("minCpus guarantees {}", cpus(reason.a))};
-    case ReasonCode::CappedAtCeiling: return {Question::NotMore, fmt::format("maxCpus or the tenant's quota ends at {}", cpus(reason.a))};
+    case ReasonCode::CappedAtCeiling: return {Question::NotMore, fmt::format("maxCpus ends at {}", cpus(reason.a))};
+    case ReasonCode::CappedByQuota:
+      return {Question::NotMore,
+              fmt::format("quota.cpus of tenant {} is {}; its services are entitled to {} together", tenant.value, cpus(reason.a), cpus(reason.b))};
     case ReasonCode::PoolMember:
       return {Question::ThisMany, fmt::format("{} is less than a whole CPU, so it shares the pool in proportion to that", cpus(reason.a))};
     case ReasonCode::LeftoverKept: return {Question::ThisMany, fmt::format("it keeps the odd CPU {} that it had", reason.a)};
@@ -69,10 +72,10 @@ std::string cpusText(MilliCpu cpus) {
   return number + (cpus.value == 1000 ? " CPU" : " CPUs");
 }
 
-ReasonTexts explainReasons(const std::vector<Reason>& reasons) {
+ReasonTexts explainReasons(const std::vector<Reason>& reasons, const TenantName& tenant) {
   ReasonTexts texts;
   for (const Reason& reason : reasons) {
-    const Sentence one = sentence(reason);
+    const Sentence one = sentence(reason, tenant);
     auto& list = one.question == Question::These ? texts.whyThese : one.question == Question::ThisMany ? texts.whyThisMany : texts.whyNotMore;
     list.push_back({std::string(allocation::reasonName(reason.code)), one.text});
   }

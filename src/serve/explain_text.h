@@ -14,7 +14,7 @@ struct ReasonTexts {
   std::vector<admin::Because> whyNotMore;
 };
 
-[[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons);
+[[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant);
 [[nodiscard]] std::string cpusText(MilliCpu cpus);  // "1.25 CPUs", "1 CPU"
 
 }  // namespace coterie::serve

@@ -95,7 +95,7 @@ TEST(ExplainText, everyReasonHasItsSentence) {
   for (int code = 0; code <= static_cast<int>(allocation::ReasonCode::SharesFloat); ++code) {
     allocation::Reason reason;
     reason.code = static_cast<allocation::ReasonCode>(code);
-    const ReasonTexts texts = explainReasons({reason});
+    const ReasonTexts texts = explainReasons({reason}, TenantName("audio"));
     ASSERT_EQ(texts.whyThese.size() + texts.whyThisMany.size() + texts.whyNotMore.size(), 1U) << code;
     for (const auto* list : {&texts.whyThese, &texts.whyThisMany, &texts.whyNotMore}) {
       for (const auto& because : *list) {
@@ -104,6 +104,13 @@ TEST(ExplainText, everyReasonHasItsSentence) {
       }
     }
   }
+}
+
+TEST(ExplainText, aBindingQuotaIsNamedWithItsTenant) {
+  const ReasonTexts texts = explainReasons({{GroupId(1), allocation::ReasonCode::CappedByQuota, 2500, 2000, {}}}, TenantName("audio"));
+  ASSERT_EQ(texts.whyNotMore.size(), 1U);
+  EXPECT_EQ(texts.whyNotMore[0].reason, "CappedByQuota");
+  EXPECT_EQ(texts.whyNotMore[0].message, "quota.cpus of tenant audio is 2.5 CPUs; its services are entitled to 2 CPUs together");
 }
 
 TEST(ExplainText, cpusReadAsPeopleWriteThem) {

@@ -21,6 +21,12 @@ std::string memoryText(std::int64_t bytes) {
   return bytes % kMi == 0 ? std::to_string(bytes / kMi) + "Mi" : std::to_string(bytes) + " bytes";
 }
 
+// As the allocator counts floors: nobody owns a part of a CPU beyond the first.
+std::int64_t countedFloor(MilliCpu floor) {
+  constexpr std::int64_t kCpu = 1000;
+  return floor.value <= kCpu ? floor.value : times((floor.value - 1) / kCpu + 1, kCpu);
+}
+
 struct Excess {
   std::string field;
   std::string limit;
@@ -42,11 +48,6 @@ ServiceUse useOf(const ModelService& service, Bytes measuredMemory) {
   return {service.serviceName(), spec.minCpus, spec.maxCpus, Bytes(times(each.value, instances))};
 }
 
-MilliCpu ceilingWithin(const TenantQuota& quota, MilliCpu maxCpus) {
-  if (quota.cpus.value <= 0) return maxCpus;
-  return maxCpus.value <= 0 ? quota.cpus : std::min(maxCpus, quota.cpus);
-}
-
 Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<const ServiceUse> others, const ServiceUse& wanted) {
   std::int64_t services = 0;
   std::int64_t floors = 0;
@@ -60,17 +61,17 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
       continue;
     }
     ++services;
-    floors = add(floors, other.floor.value);
+    floors = add(floors, countedFloor(other.floor));
     memory = add(memory, other.memory.value);
   }
   if (quota.services > 0 && !existed && services + 1 > quota.services) {
     return exceeded(tenant, wanted, {"quota.services", std::to_string(quota.services), std::to_string(services), "to be one more", "delete one"});
   }
   const std::string cpus = cpuText(quota.cpus.value);
-  if (quota.cpus.value > 0 && wanted.floor > before.floor && add(floors, wanted.floor.value) > quota.cpus.value) {
-    return exceeded(
-        tenant, wanted,
-        {"quota.cpus", cpus, cpuText(floors), cpuText(wanted.floor.value) + " (minCpus)", "lower spec.minCpus"});
+  const std::int64_t floor = countedFloor(wanted.floor);
+  if (quota.cpus.value > 0 && floor > countedFloor(before.floor) && add(floors, floor) > quota.cpus.value) {
+    const std::string rounded = floor == wanted.floor.value ? "" : " of " + cpuText(wanted.floor.value) + ", in whole CPUs";
+    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), cpuText(floor) + " (minCpus" + rounded + ")", "lower spec.minCpus"});
   }
   if (quota.cpus.value > 0 && wanted.ceiling > quota.cpus && (!existed || wanted.ceiling > before.ceiling)) {
     return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), "a ceiling of " + cpuText(wanted.ceiling.value), "lower spec.maxCpus"});
@@ -81,6 +82,24 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
                      "lower spec.memory or the instances"});
   }
   return {};
+}
+
+std::vector<QuotaExcess> excessOf(const TenantQuota& quota, std::span<const ServiceUse> services, Bytes memory) {
+  std::vector<QuotaExcess> excess;
+  const auto count = static_cast<std::int64_t>(services.size());
+  if (quota.services > 0 && count > quota.services) excess.push_back({"quota.services", std::to_string(quota.services), std::to_string(count)});
+  std::int64_t floors = 0;
+  for (const ServiceUse& service : services) floors = add(floors, countedFloor(service.floor));
+  if (quota.cpus.value > 0 && floors > quota.cpus.value)
+    excess.push_back({"quota.cpus", cpuText(quota.cpus.value), cpuText(floors) + " of floors (minCpus)"});
+  if (quota.memory.value > 0 && memory > quota.memory) excess.push_back({"quota.memory", memoryText(quota.memory.value), memoryText(memory.value)});
+  return excess;
+}
+
+std::string excessText(const std::vector<QuotaExcess>& excess) {
+  std::string text;
+  for (const QuotaExcess& e : excess) text += (text.empty() ? "" : "; ") + e.field + " is " + e.limit + " and " + e.used + " are used";
+  return text;
 }
 
 }  // namespace coterie::tenancy

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace coterie::tenancy {
@@ -27,7 +28,8 @@ TEST(Quota, Table) {
   const TenantQuota two{MilliCpu(2000), mi(1024), 2, 0, 0, {}};
   const std::vector<Case> cases{
       {"no quota", none, {use("a", 9000)}, use("b", 9000, 0, mi(99999)), ""},
-      {"fits exactly", two, {use("a", 1500, 0, mi(512))}, use("b", 500, 2000, mi(512)), ""},
+      {"fits exactly", two, {use("a", 900, 0, mi(512))}, use("b", 1000, 2000, mi(512)), ""},
+      {"small floors count as they are", two, {use("a", 900), use("c", 900)}, use("c", 1000), ""},
       {"one service too many",
        two,
        {use("a", 0), use("b", 0)},
@@ -39,9 +41,16 @@ TEST(Quota, Table) {
        two,
        {use("a", 1500)},
        use("b", 1000),
-       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 1500m CPU, and \"audio/b\" wants 1 CPU (minCpus); lower "
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 2 CPU, and \"audio/b\" wants 1 CPU (minCpus); lower "
        "spec.minCpus, or ask for a "
        "larger quota"},
+      {"a floor of more than a CPU is owned in whole ones",
+       two,
+       {use("a", 500)},
+       use("b", 1500),
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 500m CPU, and \"audio/b\" wants 2 CPU (minCpus of 1500m CPU, in whole CPUs); "
+       "lower "
+       "spec.minCpus, or ask for a larger quota"},
       {"own old floor does not count", two, {use("a", 500), use("b", 1500)}, use("b", 1400), ""},
       {"ceiling",
        two,
@@ -91,16 +100,6 @@ TEST(Quota, UseOfAService) {
   use = useOf(service, mi(100));
   EXPECT_EQ(use.floor, MilliCpu(500));
   EXPECT_EQ(use.memory, mi(192));
-}
-
-TEST(Quota, Ceiling) {
-  TenantQuota quota;
-  EXPECT_EQ(ceilingWithin(quota, MilliCpu(0)), MilliCpu(0));
-  EXPECT_EQ(ceilingWithin(quota, MilliCpu(500)), MilliCpu(500));
-  quota.cpus = MilliCpu(2000);
-  EXPECT_EQ(ceilingWithin(quota, MilliCpu(0)), MilliCpu(2000));
-  EXPECT_EQ(ceilingWithin(quota, MilliCpu(500)), MilliCpu(500));
-  EXPECT_EQ(ceilingWithin(quota, MilliCpu(5000)), MilliCpu(2000));
 }
 
 }  // namespace
