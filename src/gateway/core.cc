@@ -195,6 +195,7 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   Deployment* const before = service->current;
   if (before != nullptr && &before->backend == backend) {
     before->settingsChanged();
+    dismissWaiting(*before);
     if (drained) loop_.post(std::move(drained));
     return service->load;
   }
@@ -251,6 +252,10 @@ void Gateway::Core::setLanes(const ServiceName& name, InstanceId instance, LaneA
   for (const auto& deployment : deployments_) {
     if (deployment->service == found->second && deployment->applyAllowances()) lanesChanged(*deployment);
   }
+}
+
+void Gateway::Core::endedFromOutside(const ServiceName& name, InstanceId instance) {
+  if (const auto found = services_.find(name); found != services_.end()) found->second->crashes.notItsFault(instance);
 }
 
 void Gateway::Core::lanesChanged(Deployment& deployment) {
@@ -357,6 +362,7 @@ std::shared_ptr<const ServiceLoad> Gateway::publishService(const ServiceName& se
   return core_->publishService(service, settings, backend, std::move(drained));
 }
 void Gateway::withdrawService(const ServiceName& service, std::function<void()> drained) { core_->withdrawService(service, std::move(drained)); }
+void Gateway::endedFromOutside(const ServiceName& service, InstanceId instance) { core_->endedFromOutside(service, instance); }
 void Gateway::setLanes(const ServiceName& service, InstanceId instance, LaneAllowance allowance) { core_->setLanes(service, instance, allowance); }
 void Gateway::drain() { core_->drain(); }
 GatewaySnapshot Gateway::snapshot() const { return core_->snapshot(); }

@@ -39,6 +39,7 @@ class Gateway::Core final : public DeploymentEvents {
   std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend,
                                                     std::function<void()> drained);
   void withdrawService(const ServiceName& name, std::function<void()> drained);
+  void endedFromOutside(const ServiceName& name, InstanceId instance);
   void setLanes(const ServiceName& name, InstanceId instance, LaneAllowance allowance);
   void drain() { draining_ = true; }
   [[nodiscard]] GatewaySnapshot snapshot() const;
@@ -120,6 +121,7 @@ class Gateway::Core final : public DeploymentEvents {
   void admit(Inference& inference);
   void enqueue(Inference& inference);
   void wait(Inference& inference);
+  void dismissWaiting(Deployment& deployment);
   void leaveWaitingRoom(Inference& inference);
   void pump(Deployment& deployment);
   void run(Deployment& deployment, const dispatch::Dispatch& dispatch);

@@ -163,6 +163,8 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
     refusal = tooLarge("the body", head.contentLength, options_.maxBodyBytes, "");
   else if (roomInBuffers(*call.tenant) <= 0)
     refusal = buffersFull();  // its answer would be refused after all the work
+  if (refusal && deployment == nullptr && service->settings.noInstanceBefore > call.now)
+    refusal->retryAfter = (service->settings.noInstanceBefore - call.now) * 5 / 4;
   if (refusal) {
     service->statistics.requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal);

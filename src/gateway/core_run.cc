@@ -12,18 +12,39 @@ constexpr std::size_t kInlineJsonOutput = 16 * 1024;   // tensor bytes that are 
 Refused deadlinePassed() {
   return {{Code::DeadlineExceeded, "DeadlinePassed", "the deadline passed while the model ran; allow more time"}, {}, {}, 0};
 }
+
+Refused crashedModel(const CrashMemory::Refusal& refusal) {
+  const auto seconds = std::chrono::ceil<Seconds>(refusal.left).count();
+  // Retry-After is spread by a fifth: not before the refusal is over.
+  return {{Code::Internal, "RequestCrashedModel",
+           "this input was running at " + std::to_string(refusal.crashes) + " crashes of the model; it is refused for another " +
+               std::to_string(seconds) +
+               " s and tried once more then. Change the input; if the crashes had another cause, come back then, or apply the service with a mended "
+               "model"},
+          {},
+          refusal.left * 5 / 4,
+          0};
+}
+
+Refused noInstance(const ServiceSettings& settings, std::string_view otherwise, Instant now) {
+  const bool told = !settings.notReadyReason.empty() && !settings.notReadyMessage.empty();
+  Refused refused = told ? notReady(settings.notReadyReason, settings.notReadyMessage) : notReady("ServiceNotReady", std::string(otherwise));
+  if (settings.noInstanceBefore > now) refused.retryAfter = (settings.noInstanceBefore - now) * 5 / 4;
+  return refused;
+}
 }  // namespace
 
 // --- Admission and the waiting room ---
 
 void Gateway::Core::admit(Inference& inference) {
   Deployment& deployment = *inference.deployment;
-  const CrashMemory& crashes = inference.service->crashes;
-  if (!crashes.empty() && crashes.poisoned(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) {
-    return refuse(inference,
-                  {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
-  }
   inference.queuedAt = now();
+  inference.service->retries.request(inference.queuedAt);
+  CrashMemory& crashes = inference.service->crashes;
+  if (!crashes.empty(inference.queuedAt)) {
+    const auto poisoned = crashes.refusal(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()), inference.queuedAt);
+    if (poisoned) return refuse(inference, crashedModel(*poisoned));
+  }
   inference.service->statistics.bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
@@ -34,10 +55,12 @@ void Gateway::Core::wait(Inference& inference) {
   Deployment& deployment = *inference.deployment;
   const ServiceSettings& settings = inference.service->settings;
   if (settings.waitForInstance <= Nanos{} || static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
-    return refuse(inference, notReady("ServiceNotReady", "no instance of the service is running"));
+    return refuse(inference, noInstance(settings, "no instance of the service is running", now()));
   }
-  inference.stage = Stage::Waiting;
   inference.waitUntil = std::min(inference.queuedAt + settings.waitForInstance, inference.deadline);
+  if (settings.noInstanceBefore > inference.waitUntil)
+    return refuse(inference, noInstance(settings, "no instance of the service starts before the request's time is over", now()));
+  inference.stage = Stage::Waiting;
   deployment.waitingRoom.push_back(inference.index);
   deployment.waitingBytes += static_cast<std::int64_t>(inference.request.cellBytes);
   arm(deployment, inference.waitUntil);
@@ -50,6 +73,21 @@ void Gateway::Core::leaveWaitingRoom(Inference& inference) {
   if (place == room.end()) return;
   room.erase(place);
   inference.deployment->waitingBytes -= static_cast<std::int64_t>(inference.request.cellBytes);
+}
+
+// It has become known that no instance starts before some instant: who cannot wait until then is told now.
+void Gateway::Core::dismissWaiting(Deployment& deployment) {
+  const ServiceSettings& settings = deployment.service->settings;
+  if (settings.noInstanceBefore <= now()) return;
+  const std::vector<std::uint32_t> waiting = deployment.waitingRoom;
+  for (const std::uint32_t index : waiting) {
+    Inference& inference = *inferences_[index];
+    // An answer may bring the next request of its connection, and with it other changes here.
+    if (inference.stage != Stage::Waiting || inference.deployment != &deployment || inference.waitUntil >= settings.noInstanceBefore) continue;
+    leaveWaitingRoom(inference);
+    refuse(inference, noInstance(settings, "no instance of the service starts before the request's time is over", now()));
+  }
+  publishLoad(deployment);
 }
 
 void Gateway::Core::enqueue(Inference& inference) {
@@ -101,6 +139,7 @@ void Gateway::Core::run(Deployment& deployment, const dispatch::Dispatch& dispat
   inference.dispatchedAt = now();
   uncharge(inference);
   inference.service->statistics.queue.record((inference.dispatchedAt - inference.queuedAt).count());
+  inference.instance = lane.info.ref.instance;
   lane.inference = inference.index;
   ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
   arm(deployment, inference.deadline);
@@ -151,17 +190,18 @@ void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
 void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcome) {
   const auto unavailable = [](std::string reason, std::string message) { return notReady(std::move(reason), std::move(message)); };
   if (outcome.instanceCrashed) {
-    const int crashes = inference.service->crashes.crashed(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()));
+    CrashMemory& crashes = inference.service->crashes;
+    const std::uint64_t digest = CrashMemory::digestOf(inference.inputs, inference.cell->bytes());
+    crashes.crashed(digest, inference.instance, now());
     if (inference.answered) return release(inference);
-    if (crashes >= 2)
-      return refuse(
-          inference,
-          {{Code::Internal, "RequestCrashedModel", "this input was running at two crashes of the model; it is not tried again"}, {}, {}, 0});
+    if (const auto poisoned = crashes.refusal(digest, now())) return refuse(inference, crashedModel(*poisoned));
     return refuse(inference, unavailable("InstanceCrashed", "the instance that ran this request crashed"));
   }
   if (inference.answered) return release(inference);
   if (std::exchange(inference.retried, true) || inference.deadline <= now())
     return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
+  if (!inference.service->retries.take(now()))
+    return refuse(inference, unavailable("RetriesSpent", "the instance went away before it took this request, as did too many others lately"));
   Deployment& deployment = *inference.deployment;
   inference.queuedAt = now();
   if (!deployment.hasOpenLane()) return wait(inference);
@@ -305,11 +345,8 @@ void Gateway::Core::onTimer(Deployment& deployment) {
       continue;
     }
     leaveWaitingRoom(inference);
-    if (inference.deadline <= at)
-      refuse(inference,
-             {{Code::DeadlineExceeded, "ExpiredInQueue", "the deadline passed while the request waited for an instance"}, {}, Seconds(1), 0});
-    else
-      refuse(inference, notReady("ServiceNotReady", "no instance of the service came up in time"));
+    // Not 504, whichever time was over first: with an instance it might have been answered.
+    refuse(inference, noInstance(deployment.service->settings, "no instance of the service came up in time", at));
   }
   pump(deployment);
 }

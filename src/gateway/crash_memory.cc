@@ -6,6 +6,8 @@
 namespace coterie::gateway {
 
 namespace {
+constexpr int kPoison = 2;  // crashes
+
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(hash ^ word ^ 0x9e3779b97f4a7c15U) * 0xd1342543de82ef95U;
@@ -13,16 +15,42 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 }
 }  // namespace
 
-int CrashMemory::crashed(std::uint64_t digest) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
-  if (found != entries_.end()) return ++found->crashes;
-  if (entries_.size() == kMost) entries_.erase(entries_.begin());
-  entries_.push_back({digest, 1});
-  return 1;
+Nanos CrashMemory::Entry::refusedFor() const {
+  if (crashes < kPoison) return {};
+  return std::min(kFirstRefusal * (std::int64_t{1} << std::min(crashes - kPoison, 16)), kLongestRefusal);
 }
 
-bool CrashMemory::poisoned(std::uint64_t digest) const {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest && entry.crashes >= kPoison; });
+Instant CrashMemory::Entry::forgotten() const { return at + std::max(2 * refusedFor(), kFirstRefusal); }
+
+bool CrashMemory::empty(Instant now) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.forgotten() <= now; });
+  return entries_.empty();
+}
+
+void CrashMemory::crashed(std::uint64_t digest, InstanceId instance, Instant now) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.forgotten() <= now; });
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
+  const int before = found == entries_.end() ? 0 : found->crashes;
+  if (found != entries_.end())
+    entries_.erase(found);
+  else if (entries_.size() == kMost)
+    entries_.erase(entries_.begin());
+  entries_.push_back({digest, before + 1, instance, now});
+}
+
+std::optional<CrashMemory::Refusal> CrashMemory::refusal(std::uint64_t digest, Instant now) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
+  if (found == entries_.end() || found->at + found->refusedFor() <= now) return std::nullopt;
+  return Refusal{found->crashes, found->at + found->refusedFor() - now};
+}
+
+void CrashMemory::notItsFault(InstanceId instance) {
+  for (Entry& entry : entries_) {
+    if (entry.instance != instance) continue;
+    --entry.crashes;
+    entry.instance = InstanceId();
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return entry.crashes == 0; });
 }
 
 std::uint64_t CrashMemory::digestOf(const std::vector<InputTensor>& inputs, std::span<const std::byte> cell) {

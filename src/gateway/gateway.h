@@ -13,10 +13,12 @@
 //   requests that
 //               cannot make it are dropped; a running one is answered 504 at its deadline and its lane told to stop.
 //   Client gone its place in the queue is free at once; on a lane: told to stop, and slot, concurrency and charge stay until the worker confirms the
-//   end. No lane     waits in the waiting room up to waitForInstance, then 503 ServiceNotReady. Known but never loaded services answer that at once.
-//   Crashes     never started: goes to another lane once. In flight: 503 InstanceCrashed; an input in flight at two crashes: 500 RequestCrashedModel,
-//   for good. Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20
-//   %.
+//               end.
+//   No lane     waits in the waiting room up to waitForInstance or its deadline, then 503; at once where noInstanceBefore says that it waits in vain.
+//               Known but never loaded services answer that at once.
+//   Crashes     never started: goes to another lane once, within a budget of retries (retry_budget.h). In flight: 503 InstanceCrashed; an input in
+//               flight at two crashes: 500 RequestCrashedModel for a time that is said (crash_memory.h).
+//   Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20 %.
 // A replaced model (publish with another backend) takes new requests at once; what the old backend has queued or running is finished there first.
 // Complexity: per request O(header + JSON + log queue), a handful of allocations, no copy of binary tensors.
 // Errors: none of its own towards the caller of this class; setLanes and withdraw of unknown services do nothing.
@@ -71,6 +73,7 @@ struct ServiceSettings {
   Nanos objective{};                       // 0: none; for withinObjective
   Nanos initialRun{Millis(10)};            // run time before anything was measured: the probe's mean
   Nanos waitForInstance{Seconds(5)};       // in the waiting room
+  Instant noInstanceBefore{};              // known by the supervisor (restart back-off): who cannot wait until then gets its 503 at once
   std::int64_t maxQueuedRequests{10'000};  // waiting room included
   Bytes maxQueuedBytes;                    // 0: the arena is the limit
   std::string notReadyReason{"Loading"};   // CamelCase, for services without a backend: why
@@ -105,6 +108,9 @@ class Gateway final : public http::RequestHandler {
                                                     std::function<void()> drained = {});
   // New requests get 404 from here on; `drained` as above.
   void withdrawService(const ServiceName& service, std::function<void()> drained = {});
+  // That instance was ended by somebody outside (kill -9, and not for its memory): what it ran is not held to have crashed it. May come after the
+  // crash was seen here.
+  void endedFromOutside(const ServiceName& service, InstanceId instance);
   // From the DRC. An instance never mentioned may use one own lane.
   void setLanes(const ServiceName& service, InstanceId instance, LaneAllowance allowance);
 

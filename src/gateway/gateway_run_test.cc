@@ -163,7 +163,7 @@ TEST_F(GatewayTest, WhatNeverStartedGoesElsewhereOnce) {
   EXPECT_TRUE(has(busy->text + sent->text, "InstanceLost"));
 }
 
-TEST_F(GatewayTest, AnInputInFlightAtTwoCrashesIsNeverTriedAgain) {
+TEST_F(GatewayTest, AnInputInFlightAtTwoCrashesIsRefusedForATimeThatIsSaid) {
   FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual);
   const Sent first = infer();
   backend.crash(1, 0);
@@ -175,11 +175,90 @@ TEST_F(GatewayTest, AnInputInFlightAtTwoCrashesIsNeverTriedAgain) {
   EXPECT_EQ(second->status, 500);
   EXPECT_TRUE(has(second->text, "RequestCrashedModel"));
   backend.addLane(1, 2);
-  EXPECT_EQ(infer()->status, 500);
+  loop.advance(Seconds(100));
+  const Sent third = infer();
+  EXPECT_EQ(third->status, 500);
+  EXPECT_TRUE(has(third->text, "at 2 crashes of the model; it is refused for another 500 s and tried once more then")) << third->text;
+  EXPECT_TRUE(has(third->headers, "Retry-After: "));
   const Sent other = infer("m", R"({"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1.5,-3]}]})");
   EXPECT_EQ(other->status, 0);
   backend.finish(1, 2);
   EXPECT_EQ(other->status, 200);
+  loop.advance(Seconds(500));
+  const Sent again = infer();
+  backend.finish(1, 2);
+  EXPECT_EQ(again->status, 200);
+}
+
+// Somebody's kill -9 of two workers had the inputs that ran there refused until the service was made anew.
+TEST_F(GatewayTest, AKillFromOutsideIsNotHeldAgainstWhatRan) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual, {}, 0);
+  for (int instance = 2; instance <= 5; ++instance) {
+    backend.addLane(instance, 0);
+    const Sent sent = infer();
+    backend.crash(instance, 0);
+    EXPECT_EQ(sent->status, 503) << instance;
+    gateway.endedFromOutside({"na", "m"}, InstanceId(instance));
+  }
+}
+
+// A crash loop's back-off was longer than the deadline: requests waited all their time, and were told 504.
+TEST_F(GatewayTest, WhoCannotWaitForTheNextInstanceIsToldAtOnce) {
+  ServiceSettings settings;
+  settings.deadline = Seconds(2);
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Echo, settings, 0);
+  const Sent early = infer();
+  const Sent patient = infer();
+  EXPECT_EQ(early->status, 0);
+  settings.tenant = TenantName("a");
+  settings.noInstanceBefore = loop.clock().now() + Seconds(16);
+  settings.notReadyReason = "CrashLoopBackOff";
+  settings.notReadyMessage = "the last instance ended: Crashed";
+  gateway.publishService({"na", "m"}, settings, &backend);
+  const Sent late = infer();
+  for (const Sent& each : {early, patient, late}) {
+    EXPECT_EQ(each->status, 503);
+    EXPECT_TRUE(has(each->text, R"("reason":"CrashLoopBackOff")")) << each->text;
+    EXPECT_TRUE(has(each->text, R"("retryAfterMs":)"));
+    EXPECT_FALSE(has(each->text, R"("retryAfterMs":1000,)")) << each->text;
+  }
+  loop.advance(Seconds(15));
+  const Sent inTime = infer();
+  EXPECT_EQ(inTime->status, 0);  // an instance may start within its deadline
+  gateway.setLanes({"na", "m"}, InstanceId(1), {1, 0});
+  backend.addLane(1, 0);
+  loop.runUntilIdle();
+  EXPECT_EQ(inTime->status, 200);
+}
+
+TEST_F(GatewayTest, WithoutAnInstanceADeadlineEndsWith503) {
+  publish({"na", "m"}, FakeBackend::Mode::Echo, {}, 0);
+  const Sent sent = infer("m", kBody, {{"Coterie-Timeout-Ms", "200"}});
+  loop.advance(Millis(201));
+  EXPECT_EQ(sent->status, 503);
+  EXPECT_TRUE(has(sent->text, "ServiceNotReady")) << sent->text;
+}
+
+TEST_F(GatewayTest, RetriesAreATenthOfTheRequestsAndTenInAnyCase) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual, {}, 0);
+  backend.addLane(1000, 0);
+  int instance = 1;
+  const auto lostOnce = [&] {
+    backend.addLane(++instance, 0);
+    const Sent busy = infer();  // the lane used last is taken first, whichever that is
+    const Sent sent = infer();
+    backend.loseUnstarted(instance, 0);
+    const bool refused = has(busy->text + sent->text, "RetriesSpent");
+    while (!backend.running().empty()) backend.finish(1000, 0);
+    EXPECT_EQ(busy->status + sent->status, refused ? 703 : 400);
+    return refused;
+  };
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(lostOnce()) << i;
+  EXPECT_TRUE(lostOnce());
+  loop.advance(Seconds(11));
+  EXPECT_FALSE(lostOnce());
+  for (int i = 0; i < 200; ++i) infer(), backend.finish(1000, 0);
+  for (int i = 0; i < 19; ++i) EXPECT_FALSE(lostOnce()) << i;
 }
 
 TEST_F(GatewayTest, AReplacedModelFinishesWhatItHoldsAndThenIsDrained) {

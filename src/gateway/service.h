@@ -14,6 +14,7 @@
 #include "gateway/crash_memory.h"
 #include "gateway/gateway.h"
 #include "gateway/load.h"
+#include "gateway/retry_budget.h"
 #include "gateway/statistics.h"
 #include "http/server.h"
 #include "model/ids.h"
@@ -44,7 +45,8 @@ struct Service {
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
   ServiceStatistics statistics;
-  CrashMemory crashes;           // of the model that is loaded now
+  CrashMemory crashes;  // of the model that is loaded now
+  RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
 };
 
@@ -133,6 +135,7 @@ struct Inference {
   std::uint64_t elements{0};
   dispatch::RequestHandle handle;
   std::uint32_t lane{0};
+  InstanceId instance;  // where it runs, or ran last
   Instant arrived{};
   Instant queuedAt{};
   Instant dispatchedAt{};
