@@ -34,60 +34,6 @@ bool InstanceReconciler::admitQuota(ServiceRecord& record, const TenantView& ten
   return false;
 }
 
-void InstanceReconciler::inspect(ServiceRecord& record, const std::string& root) {
-  Inspection& inspection = record.inspection;
-  inspection.root = root;
-  inspection.path = record.service.spec.modelUri.substr(std::string_view("file:").size());
-  inspection.ticket = ++lastTicket_;
-  inspection.pending = true;
-  ports_.files.inspect(root, inspection.path,
-                       [this, alive = alive_, name = record.service.serviceName(), ticket = inspection.ticket](const Result<ModelFile>& answer) {
-                         if (!*alive) return;
-                         const auto found = records_.find(name);
-                         if (found == records_.end() || found->second.inspection.ticket != ticket) return;
-                         found->second.inspection.pending = false;
-                         found->second.inspection.answer = answer;
-                         found->second.inspection.answered = ports_.loop.clock().now();
-                         pass_.trigger();
-                       });
-}
-
-bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tenant) {
-  const auto refuse = [&](std::string reason, std::string message) {
-    record.obstacles.push_back({"ModelLoaded", std::move(reason), std::move(message)});
-    return false;
-  };
-  Inspection& inspection = record.inspection;
-  const std::string root = config_.modelRoot(tenant.name);
-  const Instant now = ports_.loop.clock().now();
-  const bool stale = inspection.answer && record.version.empty() && now >= inspection.answered + config_.inspectAgain;
-  if (!inspection.pending && (!inspection.answer || stale || inspection.root != root)) inspect(record, root);
-  if (!inspection.answer) {
-    // What runs is judged by what was wanted before: a change of a weight must not end an instance that is loading.
-    return refuse("Inspecting", "the model's file is being looked at");
-  }
-  const Result<ModelFile>& answer = *inspection.answer;
-  if (!answer.ok()) {
-    record.version.clear();
-    return refuse(answer.error().reason, answer.error().message);
-  }
-  const std::string& wanted = record.service.spec.sha256;
-  if (!wanted.empty() && wanted != answer->sha256) {
-    record.version.clear();
-    return refuse("ChecksumMismatch", "spec.model.sha256 is " + wanted + ", but " + inspection.path + " has " + answer->sha256 + ": the file or the object is not the one that was meant");
-  }
-  record.version = versionOf(record, *answer);
-  record.memory = memoryNeed(*answer, measurements_.of(answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
-  return true;
-}
-
-// All that a worker keeps from its start to its end.
-std::string InstanceReconciler::versionOf(const ServiceRecord& record, const ModelFile& file) const {
-  std::string version = file.path + "|" + file.sha256 + fmt::format("|lanes={}|memory={}", ownLanesOf(record), record.service.spec.memory.value);
-  for (const auto& [input, shape] : record.service.spec.probeShapes) version += "|" + input + shapeText(shape);
-  return version;
-}
-
 int InstanceReconciler::ownLanesOf(const ServiceRecord& record) const {
   const std::int64_t most = record.service.spec.maxCpus.value;
   const std::int64_t lanes = most > 0 ? (most + 999) / 1000 : config_.machineCpus;
@@ -118,7 +64,8 @@ bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& ten
     if (missing.value > 0) {
       const std::string kept = record.admitted ? "; it keeps its floor of " + objects::cpusText(record.admittedFloor) : "";
       record.obstacles.push_back({"Allocated", "InsufficientCpu",
-                                  "minCpus " + objects::cpusText(wanted) + " does not fit: " + objects::cpusText(missing) + " CPU missing beside the floors of the services that run" + kept +
+                                  "minCpus " + objects::cpusText(wanted) + " does not fit: " + objects::cpusText(missing) +
+                                      " CPU missing beside the floors of the services that run" + kept +
                                       ". Lower minCpus here or elsewhere, or remove a service"});
       if (!record.admitted) {
         // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
@@ -144,9 +91,11 @@ bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& ten
 bool InstanceReconciler::admitMemory(ServiceRecord& record, const TenantView& tenant) {
   if (record.memory.missing.value > 0) {
     record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
-                                "spec.memory " + objects::bytesText(record.service.spec.memory) + " is less than the " + memoryText(record.memory.need) + " that the model " +
-                                    (record.memory.measured ? "needs (measured)" : "is taken to need (twice its files and 128 MB)") + ": " + memoryText(record.memory.missing) + " (" +
-                                    std::to_string(record.memory.missing.value) + " bytes) are missing. Raise spec.memory, or leave it out"});
+                                "spec.memory " + objects::bytesText(record.service.spec.memory) + " is less than the " +
+                                    memoryText(record.memory.need) + " that the model " +
+                                    (record.memory.measured ? "needs (measured)" : "is taken to need (twice its files and 128 MB)") + ": " +
+                                    memoryText(record.memory.missing) + " (" + std::to_string(record.memory.missing.value) +
+                                    " bytes) are missing. Raise spec.memory, or leave it out"});
     return false;
   }
   if (!record.instances.empty()) return true;
@@ -157,10 +106,12 @@ bool InstanceReconciler::admitMemory(ServiceRecord& record, const TenantView& te
 }
 
 void InstanceReconciler::noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps) {
-  const bool beside = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
+  const bool beside = std::any_of(record.instances.begin(), record.instances.end(),
+                                  [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
   record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
-                              fmt::format("an instance needs {} ({}); {} ({} bytes) are missing {}{}", memoryText(record.memory.limit), record.memory.measured ? "measured" : "estimated",
-                                          memoryText(steps.missing), steps.missing.value, steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine",
+                              fmt::format("an instance needs {} ({}); {} ({} bytes) are missing {}{}", memoryText(record.memory.limit),
+                                          record.memory.measured ? "measured" : "estimated", memoryText(steps.missing), steps.missing.value,
+                                          steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine",
                                           beside ? " beside the old model, which keeps serving" : "")});
 }
 
@@ -183,7 +134,8 @@ Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant) c
 // The first pass asks for all files; the one after the last answer starts all instances.
 void InstanceReconciler::lowerBarrier() {
   if (barrierPassed_ || storeFailed_) return;
-  const bool waiting = std::any_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.inspection.pending && !r.second.inspection.answer; });
+  const bool waiting =
+      std::any_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.inspection.pending && !r.second.inspection.answer; });
   if (waiting && ports_.loop.clock().now() < barrierUntil_) return;
   barrierPassed_ = true;
   pass_.trigger();

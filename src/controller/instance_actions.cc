@@ -90,6 +90,7 @@ void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready
   instance->state = InstanceState::Ready;
   instance->progress = 100;
   instance->ready = ready;
+  if (instance->version == record->version) record->changedFile.clear();
   measurements_.learn(instance->sha256, {ready.steadyMemory, ready.peakMemory});
   ports_.allocation.instanceReady(record->group, id, ready);
   note(*record, "Loaded", "instance " + std::to_string(id.value) + " has loaded its model in " + memoryText(ready.steadyMemory));
@@ -137,14 +138,14 @@ void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord
   ++record.restarts;
   if (end.reason == EndReason::OutOfMemory && record.service.spec.memory.value == 0) measurements_.learnOutOfMemory(instance.sha256, instance.limit);
   // The file may be the cause, and may have been replaced meanwhile.
-  record.inspection.pending = false;
-  record.inspection.ticket = ++lastTicket_;
-  inspect(record, config_.modelRoot(instance.tenant));
+  if (record.inspection.pending == nullptr) record.inspection.again = true;
   Value fields = Value::emptyMap();
   fields.set("instance", static_cast<std::int64_t>(instance.id.value));
   fields.set("failures", record.backoff.failures());
   note(record, std::string(endReasonName(end.reason)),
-       "instance " + std::to_string(instance.id.value) + ": " + end.message + "; started again in " + std::to_string(std::chrono::duration_cast<Seconds>(delay).count()) + " s", std::move(fields));
+       "instance " + std::to_string(instance.id.value) + ": " + end.message + "; started again in " +
+           std::to_string(std::chrono::duration_cast<Seconds>(delay).count()) + " s",
+       std::move(fields));
 }
 
 }  // namespace coterie::controller

@@ -43,6 +43,7 @@ void InstanceReconciler::reconcile() {
   for (ServiceRecord* record : oldestFirst()) reconcileService(*record);
   lowerBarrier();
   forgetGone();
+  noteExcess();
   armTimer();
   if (shuttingDown_ && allStopped_ && std::all_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.instances.empty(); })) {
     std::exchange(allStopped_, nullptr)();
@@ -60,6 +61,19 @@ bool InstanceReconciler::readStore() {
   return true;
 }
 
+namespace {
+// What an earlier run of the program served under the same spec.
+void recallModel(ServiceRecord& record, const StoredObject& object) {
+  const Value* observed = object.status.find("observedGeneration");
+  const Value* model = object.status.find("model");
+  const Value* sum = model != nullptr ? model->find("sha256") : nullptr;
+  if (observed == nullptr || *observed != Value(object.generation) || sum == nullptr || sum->asString() == nullptr) return;
+  const Value* spec = object.spec.find("model");
+  const Value* uri = spec != nullptr ? spec->find("uri") : nullptr;
+  if (uri != nullptr && uri->asString() != nullptr) record.model = {*uri->asString(), *sum->asString(), std::nullopt};
+}
+}  // namespace
+
 void InstanceReconciler::take(const StoredObject& object) {
   const ServiceName name{object.key.nameSpace, object.key.name};
   const auto [found, fresh] = records_.try_emplace(name);
@@ -69,6 +83,7 @@ void InstanceReconciler::take(const StoredObject& object) {
     record.group = GroupId(++lastGroup_);
     record.service.metadata = {object.key.name, object.key.nameSpace, {}};
     record.conditions = objects::decodeConditions(object.status.find("conditions"));
+    recallModel(record, object);
   }
   if (!fresh && record.uid == object.uid && record.generation == object.generation) return;
   record.uid = object.uid;
@@ -85,7 +100,8 @@ void InstanceReconciler::take(const StoredObject& object) {
   // Somebody changed something: perhaps the cause of the failures.
   record.backoff.reset();
   record.lastEnd.reset();
-  record.inspection = {};
+  record.changedFile.clear();
+  lookAgainAt(record);
 }
 
 std::vector<ServiceRecord*> InstanceReconciler::oldestFirst() {
@@ -102,14 +118,17 @@ void InstanceReconciler::reconcileService(ServiceRecord& record) {
   const TenantView* tenant = directory_().ownerOf(record.service.metadata.nameSpace);
   record.tenant = tenant != nullptr ? std::optional(tenant->name) : std::nullopt;
   record.obstacles.clear();
+  record.overQuota = false;
   const ModelServiceSpec& spec = record.service.spec;
   const int automatic = std::clamp(record.proposed > 0 ? record.proposed : spec.minInstances, spec.minInstances, spec.maxInstances);
   record.desired = spec.instances.value_or(automatic);
   const Verdict verdict = admit(record);
   if (verdict == Verdict::None) record.desired = 0;
+  if (verdict == Verdict::Run && !record.overQuota) record.granted = record.desired;
+  record.granted = std::min(record.granted, record.desired);
 
   ServiceSituation situation;
-  situation.desired = record.desired;
+  situation.desired = record.overQuota ? record.granted : record.desired;
   situation.mayStart = verdict == Verdict::Run;
   situation.limit = record.memory.limit;
   const Room room = roomFor(tenant);
@@ -130,6 +149,7 @@ void InstanceReconciler::reconcileService(ServiceRecord& record) {
 InstanceReconciler::Verdict InstanceReconciler::admit(ServiceRecord& record) {
   const auto refuse = [&](Verdict verdict, std::string condition, std::string reason, std::string message) {
     record.obstacles.push_back({std::move(condition), std::move(reason), std::move(message)});
+    if (verdict == Verdict::None) record.inspection.pending.reset();  // nobody waits for the file any more
     return verdict;
   };
   if (shuttingDown_) return refuse(Verdict::None, "Ready", "ShuttingDown", "coterie is stopping");
@@ -140,22 +160,27 @@ InstanceReconciler::Verdict InstanceReconciler::admit(ServiceRecord& record) {
   }
   const TenantView* tenant = directory_().ownerOf(record.service.metadata.nameSpace);
   if (tenant == nullptr) {
-    return refuse(Verdict::None, "Ready", "NamespaceNotOwned", "no tenant owns namespace " + record.service.metadata.nameSpace + ": add it to a Tenant's spec.namespaces");
+    return refuse(Verdict::None, "Ready", "NamespaceNotOwned",
+                  "no tenant owns namespace " + record.service.metadata.nameSpace + ": add it to a Tenant's spec.namespaces");
   }
   // Each look is taken, so that all obstacles are told; the first in this order is the one that Ready names.
   bool go = admitQuota(record, *tenant);
   const bool file = admitFile(record, *tenant);
   go = file && go;
   if (record.desired == 0) return Verdict::Hold;
+  go = holdGrowth(record, *tenant) && go;
   if (go && !barrierPassed_) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the models' files are being looked at");
   go = go && admitMemory(record, *tenant);
   go = go && admitFloor(record, *tenant);
   const Instant now = ports_.loop.clock().now();
   if (go && record.backoff.waits(now) && record.lastEnd) {
     return refuse(Verdict::Hold, "Ready", "CrashLoopBackOff",
-                  "the last instance ended: " + std::string(endReasonName(record.lastEnd->reason)) + ": " + record.lastEnd->message + "; started again after " +
-                      std::to_string(std::chrono::duration_cast<Seconds>(record.backoff.delay()).count()) + " s (failure " + std::to_string(record.backoff.failures()) + ")");
+                  "the last instance ended: " + std::string(endReasonName(record.lastEnd->reason)) + ": " + record.lastEnd->message +
+                      "; started again after " + std::to_string(std::chrono::duration_cast<Seconds>(record.backoff.delay()).count()) +
+                      " s (failure " + std::to_string(record.backoff.failures()) + ")");
   }
+  // After a failure the file is looked at again, and what is started is what it is now.
+  if (go && record.inspection.pending) return refuse(Verdict::Hold, "ModelLoaded", "Inspecting", "the model's file is being looked at again");
   return go ? Verdict::Run : Verdict::Hold;
 }
 

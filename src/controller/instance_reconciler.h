@@ -5,15 +5,20 @@
 //   plan    service_plan.h: start, let serve, drain
 //   do      through ContainerRuntime, GatewayPort, AllocationPort
 //   report  status {conditions, observedGeneration, desiredInstances, readyInstances, instances}, an entry of the event log for each turn
-// What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, QuotaExceeded; ModelLoaded=False/InsufficientMemory (naming the missing
-// bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...; Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one,
-// which serves until the switch; one that does not fit or load leaves the old one serving. A raised floor that does not fit leaves the old floor in force.
-// An instance that is silent stays and counts as not ready (Ready: reason Unresponsive, or PartlyServing that names it) until it answers or is ended.
-// Restarts: back-off per service (backoff.h). At the start, nothing is started before every service's file was looked at (10 s at most), so that the allocator hears of
-// all instances in one turn and gives them the homes they had.
-// spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of status.desiredInstances.
-// Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no call from inside a
-// port's callback re-enters a pass: passes run on turns of their own.
+// What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, QuotaExceeded;
+// ModelLoaded=False/InsufficientMemory (naming the missing bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...;
+// Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one, which serves until the switch; one that does not fit
+// or load leaves the old one serving. A raised floor that does not fit leaves the old floor in force. Ready=True: as many instances serve as the spec
+// demands (instances, else minInstances): Serving, PartlyServing (automation wants more) or ServingOldSpec (what was changed is refused). Fewer:
+// False/PartlyServing. A quota lowered below what is used takes nothing away: nobody of that tenant gets more instances than it had, crashed ones
+// come back (QuotaExceeded says so; the tenant's own condition is the TenantReconciler's). A file that was replaced under the same spec is taken when
+// it is next looked at (a changed spec, a crash, a start of the program): as another version, rolled out like a changed spec and said (event
+// ModelChanged), never beside the old one for good. An instance that is silent stays and counts as not ready (Ready: reason Unresponsive, or
+// PartlyServing that names it) until it answers or is ended. Restarts: back-off per service (backoff.h). At the start, nothing is started before
+// every service's file was looked at (10 s at most), so that the allocator hears of all instances in one turn and gives them the homes they had.
+// spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of
+// status.desiredInstances. Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread
+// rule: control loop; no call from inside a port's callback re-enters a pass: passes run on turns of their own.
 #pragma once
 
 #include <cstdint>
@@ -38,22 +43,23 @@
 #include "ports/event_log.h"
 #include "ports/model_files.h"
 #include "ports/object_store.h"
+#include "tenancy/quota.h"
 
 namespace coterie::controller {
 
 struct InstanceReconcilerConfig {
-  std::function<std::string(const TenantName&)> modelRoot;      // absolute folder; required
-  std::function<std::uint32_t(const TenantName&)> tenantUser;   // uid of its workers; empty: all run as we do
-  Bytes machineMemory;                                          // that may be given out, Coterie's own included; required
-  Bytes systemMemory{256LL << 20};                              // of it, for Coterie itself
-  int machineCpus{1};                                           // lanes of a service without maxCpus
+  std::function<std::string(const TenantName&)> modelRoot;     // absolute folder; required
+  std::function<std::uint32_t(const TenantName&)> tenantUser;  // uid of its workers; empty: all run as we do
+  Bytes machineMemory;                                         // that may be given out, Coterie's own included; required
+  Bytes systemMemory{256LL << 20};                             // of it, for Coterie itself
+  int machineCpus{1};                                          // lanes of a service without maxCpus
   bool loanLanes{true};
-  Bytes laneArena{8LL << 20};                                   // what one lane may add to an instance's memory
+  Bytes laneArena{8LL << 20};  // what one lane may add to an instance's memory
   Seconds startBarrier{10};
-  Seconds drainTimeout{30};                                     // then it is stopped with what it has
+  Seconds drainTimeout{30};  // then it is stopped with what it has
   Millis stopGrace{5000};
-  Seconds resync{5};                                            // while something is refused or could not be written
-  Seconds inspectAgain{15};                                     // a file that was missing or wrong
+  Seconds resync{5};         // while something is refused or could not be written
+  Seconds inspectAgain{15};  // a file that was missing or wrong
 };
 
 struct InstanceSummary {
@@ -67,12 +73,12 @@ struct InstanceSummary {
 struct ServiceSummary {
   ServiceName name;
   GroupId group;
-  TenantName tenant;             // empty: nobody owns the namespace
+  TenantName tenant;  // empty: nobody owns the namespace
   ModelServiceSpec spec;
   int desired{0};
   int serving{0};
   int restarts{0};
-  Bytes measuredMemory;          // limit of one instance; 0: never loaded
+  Bytes measuredMemory;  // limit of one instance; 0: never loaded
   std::vector<Obstacle> obstacles;
   std::vector<Condition> conditions;
   std::vector<InstanceSummary> instances;
@@ -97,6 +103,10 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void tenantsChanged() { pass_.trigger(); }
   // CPUs, quotas or the machine changed: what waits may fit now.
   void lookAgain() { pass_.trigger(); }
+
+  // Where a tenant uses more than its quota, as of the last pass; and who hears that this changed.
+  [[nodiscard]] std::vector<tenancy::QuotaExcess> excessOf(const TenantName& tenant) const;
+  void onExcess(std::function<void()> changed) { excessChanged_ = std::move(changed); }
 
   // From the dynamic resource controller.
   void proposeInstances(const ServiceName& service, int instances);
@@ -136,18 +146,25 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
 
   // admission.cc
   [[nodiscard]] bool admitQuota(ServiceRecord& record, const TenantView& tenant);
-  [[nodiscard]] bool admitFile(ServiceRecord& record, const TenantView& tenant);
+  [[nodiscard]] std::vector<tenancy::QuotaExcess> excessNow(const TenantView& tenant) const;
+  [[nodiscard]] bool holdGrowth(ServiceRecord& record, const TenantView& tenant);
+  void noteExcess();
   [[nodiscard]] bool admitFloor(ServiceRecord& record, const TenantView& tenant);
   [[nodiscard]] bool admitMemory(ServiceRecord& record, const TenantView& tenant);
   static void noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps);
   [[nodiscard]] Room roomFor(const TenantView* tenant) const;
-  void inspect(ServiceRecord& record, const std::string& root);
-  [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const;
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
   [[nodiscard]] Bytes memoryInUse(const std::optional<TenantName>& tenant) const;
   void lowerBarrier();
+
+  // model_admission.cc
+  [[nodiscard]] bool admitFile(ServiceRecord& record, const TenantView& tenant);
+  void inspect(ServiceRecord& record, const std::string& root, Bytes largest);
+  static void lookAgainAt(ServiceRecord& record);
+  void noteChangedFile(ServiceRecord& record, const ModelFile& file);
+  [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
 
   // instance_actions.cc
   void startInstance(ServiceRecord& record);
@@ -174,12 +191,13 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   Records records_;
   std::int32_t lastGroup_{-1};
   std::int32_t lastInstance_{0};
-  std::uint64_t lastTicket_{0};
   bool barrierPassed_{false};
   Instant barrierUntil_{};
   bool storeFailed_{false};
   bool shuttingDown_{false};
   std::function<void()> allStopped_;
+  std::map<TenantName, std::vector<tenancy::QuotaExcess>> excess_;  // tenants within their quota have none
+  std::function<void()> excessChanged_;
   TimerHandle timer_;
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // shared with callbacks of ports, which may outlive this
 };

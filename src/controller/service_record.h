@@ -1,7 +1,9 @@
-// What the instance reconciler knows of one service: the wanted (its object), the seen (its instances), and what it waits for. Internal to src/controller.
+// What the instance reconciler knows of one service: the wanted (its object), the seen (its instances), and what it waits for. Internal to
+// src/controller.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,16 +25,16 @@ namespace coterie::controller {
 struct InstanceRecord {
   InstanceId id;
   InstanceState state{InstanceState::Starting};
-  std::string version;       // of the model and of all that a process keeps for life
+  std::string version;  // of the model and of all that a process keeps for life
   TenantName tenant;
   std::string sha256;
   Bytes limit;
   WallTime started;
-  Instant servingSince{};    // valid from Serving on
-  std::string silence;       // why it is out of the rotation though it serves; empty: it answers
-  int progress{0};           // percent of loading
-  InstanceReady ready;       // valid from Ready on
-  CpuSet home;               // as the allocator placed it
+  Instant servingSince{};  // valid from Serving on
+  std::string silence;     // why it is out of the rotation though it serves; empty: it answers
+  int progress{0};         // percent of loading
+  InstanceReady ready;     // valid from Ready on
+  CpuSet home;             // as the allocator placed it
   CpuSet loans;
   TimerHandle drainTimeout;
   [[nodiscard]] bool loaded() const { return state == InstanceState::Ready || state == InstanceState::Serving || state == InstanceState::Draining; }
@@ -40,46 +42,59 @@ struct InstanceRecord {
 
 // Why a service has no (further) instance, in the words of a condition.
 struct Obstacle {
-  std::string condition;     // whose condition it is: "ModelLoaded", "Allocated", "Ready"
-  std::string reason;        // CamelCase
+  std::string condition;  // whose condition it is: "ModelLoaded", "Allocated", "Ready"
+  std::string reason;     // CamelCase
   std::string message;
   friend bool operator==(const Obstacle&, const Obstacle&) = default;
 };
 
 struct Inspection {
-  std::string root;          // what was asked for
+  std::string root;  // what was asked for
   std::string path;
-  std::uint64_t ticket{0};   // of the question under way; older answers are ignored
-  bool pending{false};
+  Bytes largest;                             // that was allowed to be read
+  std::unique_ptr<ModelInspection> pending;  // the question under way
+  bool again{false};                         // the answer may be out of date
   std::optional<Result<ModelFile>> answer;
   Instant answered{};
+  [[nodiscard]] bool unread() const { return answer && answer->ok() && answer->value().sha256.empty(); }
+};
+
+// What the last instances were started with.
+struct ServedModel {
+  std::string uri;
+  std::string sha256;                         // empty: none yet
+  std::optional<std::uint64_t> externalMark;  // nullopt: not known, it was another run of the program
 };
 
 struct ServiceRecord {
   GroupId group;
-  ModelService service;           // the last sound spec
+  ModelService service;  // the last sound spec
   std::string uid;
-  std::int64_t generation{0};     // of that spec
+  std::int64_t generation{0};  // of that spec
   std::int64_t created{0};
   bool deleted{false};
   std::optional<TenantName> tenant;
-  std::optional<Obstacle> invalid;   // the stored spec does not decode
+  std::optional<Obstacle> invalid;  // the stored spec does not decode
   Inspection inspection;
-  std::string version;            // wanted; empty: not known (yet)
+  ServedModel model;
+  std::string changedFile;  // not empty: the file changed under the same spec, and its new instances are not loaded yet
+  std::string version;      // wanted; empty: not known (yet)
   MemoryNeed memory;
-  bool admitted{false};           // its floor counts
+  bool admitted{false};  // its floor counts
   MilliCpu admittedFloor;
   tenancy::ServiceUse admittedUse;  // what its tenant's quota is charged
   std::optional<ServiceGroup> toldGroup;
-  int proposed{0};                // by automation; 0: none
+  int proposed{0};  // by automation; 0: none
   int desired{0};
+  int granted{0};         // of them, when its tenant was last within its quota: what it may keep and start again
+  bool overQuota{false};  // it may not grow beyond that now
   Backoff backoff;
   int restarts{0};
-  std::optional<InstanceEnd> lastEnd;  // that was no stop
+  std::optional<InstanceEnd> lastEnd;     // that was no stop
   std::vector<InstanceRecord> instances;  // ascending id
-  std::vector<Obstacle> obstacles;     // of the last pass, most telling first
+  std::vector<Obstacle> obstacles;        // of the last pass, most telling first
   std::vector<Condition> conditions;
-  std::string toldGateway;        // fingerprint of what the gateway knows
+  std::string toldGateway;  // fingerprint of what the gateway knows
 };
 
 }  // namespace coterie::controller

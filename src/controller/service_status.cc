@@ -23,7 +23,8 @@ std::string_view stateName(const InstanceRecord& instance) {
 }
 
 int countServing(const ServiceRecord& record) {
-  return static_cast<int>(std::count_if(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.silence.empty(); }));
+  return static_cast<int>(std::count_if(record.instances.begin(), record.instances.end(),
+                                        [](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.silence.empty(); }));
 }
 
 // What is wrong with those that serve and do not answer; empty: nothing.
@@ -42,8 +43,10 @@ const Obstacle* obstacleOf(const ServiceRecord& record, std::string_view conditi
 
 Condition modelLoaded(const ServiceRecord& record) {
   Condition condition{"ModelLoaded", ConditionStatus::Unknown, record.generation, 0, "Waiting", "no instance has been started yet"};
-  const bool loaded = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) { return i.loaded() && i.version == record.version; });
-  const bool loading = std::any_of(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Starting; });
+  const bool loaded = std::any_of(record.instances.begin(), record.instances.end(),
+                                  [&](const InstanceRecord& i) { return i.loaded() && i.version == record.version; });
+  const bool loading =
+      std::any_of(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state == InstanceState::Starting; });
   if (const Obstacle* obstacle = obstacleOf(record, "ModelLoaded"); obstacle != nullptr && !(loaded && obstacle->reason == "InsufficientMemory")) {
     condition.status = obstacle->reason == "Inspecting" ? ConditionStatus::Unknown : ConditionStatus::False;
     condition.reason = obstacle->reason;
@@ -52,6 +55,10 @@ Condition modelLoaded(const ServiceRecord& record) {
     condition.status = ConditionStatus::True;
     condition.reason = "Loaded";
     condition.message = "the model is loaded";
+  } else if (loading && !record.changedFile.empty()) {
+    condition.status = ConditionStatus::False;
+    condition.reason = "Loading";
+    condition.message = record.changedFile;
   } else if (record.lastEnd) {
     condition.status = ConditionStatus::False;
     condition.reason = endReasonName(record.lastEnd->reason);
@@ -73,7 +80,8 @@ Condition allocated(const ServiceRecord& record) {
   } else if (record.admitted) {
     condition.status = ConditionStatus::True;
     condition.reason = "Allocated";
-    condition.message = record.admittedFloor.value > 0 ? "its floor of " + objects::cpusText(record.admittedFloor) + " CPU is kept free" : "has its share of the machine";
+    condition.message = record.admittedFloor.value > 0 ? "its floor of " + objects::cpusText(record.admittedFloor) + " CPU is kept free"
+                                                       : "has its share of the machine";
   }
   return condition;
 }
@@ -91,17 +99,21 @@ Condition sandboxed(const ServiceRecord& record) {
   return condition;
 }
 
+// True: as many instances serve as the spec demands, be it by an earlier form of the spec while this one waits or is refused.
 Condition readyOf(const ServiceRecord& record) {
   const int serving = countServing(record);
+  const int demanded = record.service.spec.instances.value_or(record.service.spec.minInstances);
   Condition condition{"Ready", ConditionStatus::False, record.generation, 0, "Loading", "the model is being loaded"};
+  const auto tells = std::find_if(record.obstacles.begin(), record.obstacles.end(), [](const Obstacle& o) { return o.reason != "Inspecting"; });
+  const bool refused = tells != record.obstacles.end();
+  const std::string silence = silenceOf(record);
   if (serving > 0) {
-    const bool all = serving >= record.desired && record.obstacles.empty();
-    condition.status = ConditionStatus::True;
-    condition.reason = all ? "Serving" : "PartlyServing";
+    condition.status = serving >= demanded ? ConditionStatus::True : ConditionStatus::False;
+    condition.reason = serving < record.desired ? "PartlyServing" : refused ? "ServingOldSpec" : "Serving";
     condition.message = std::to_string(serving) + " of " + std::to_string(record.desired) + " instances serve";
-    if (const std::string silence = silenceOf(record); !silence.empty()) condition.message += "; " + silence;
-    if (!record.obstacles.empty()) condition.message += "; " + record.obstacles.front().message;
-  } else if (const std::string silence = silenceOf(record); !silence.empty()) {
+    if (!silence.empty()) condition.message += "; " + silence;
+    if (refused) condition.message += "; " + tells->message;
+  } else if (!silence.empty()) {
     condition.reason = "Unresponsive";
     condition.message = silence;
   } else if (!record.obstacles.empty()) {
@@ -119,7 +131,8 @@ void InstanceReconciler::setConditions(ServiceRecord& record) {
   const std::int64_t now = ports_.loop.clock().wall().micros;
   for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record), sandboxed(record)}) {
     const Condition* before = objects::findCondition(record.conditions, condition.type);
-    const bool turned = before == nullptr ? condition.status == ConditionStatus::False : before->reason != condition.reason || before->status != condition.status;
+    const bool turned =
+        before == nullptr ? condition.status == ConditionStatus::False : before->reason != condition.reason || before->status != condition.status;
     objects::setCondition(record.conditions, condition, now);
     if (!turned || condition.status == ConditionStatus::Unknown) continue;
     Value fields = Value::emptyMap();
@@ -135,6 +148,11 @@ Value InstanceReconciler::statusOf(const ServiceRecord& record) {
   status.set("desiredInstances", record.desired);
   status.set("readyInstances", countServing(record));
   if (record.restarts > 0) status.set("restarts", record.restarts);
+  if (!record.model.sha256.empty()) {
+    Value model = Value::emptyMap();
+    model.set("sha256", record.model.sha256);
+    status.set("model", std::move(model));
+  }
   Value instances = Value::emptyList();
   for (const InstanceRecord& instance : record.instances) {
     Value value = Value::emptyMap();
@@ -178,7 +196,8 @@ void InstanceReconciler::tellGateway(ServiceRecord& record) {
     told.notReadyReason = ready.reason;
     told.notReadyMessage = ready.message;
   }
-  std::string fingerprint = told.tenant.value + "|" + std::to_string(record.generation) + "|" + record.uid + "|" + told.notReadyReason + "|" + told.notReadyMessage;
+  std::string fingerprint =
+      told.tenant.value + "|" + std::to_string(record.generation) + "|" + record.uid + "|" + told.notReadyReason + "|" + told.notReadyMessage;
   if (fingerprint == record.toldGateway) return;
   record.toldGateway = std::move(fingerprint);
   ports_.gateway.setService(told);

@@ -23,14 +23,36 @@ Condition readyOf(const TenantView& view, std::int64_t generation) {
     const NamespaceConflict& conflict = view.conflicts.front();
     ready.status = ConditionStatus::False;
     ready.reason = "NamespaceConflict";
-    ready.message = "namespace " + conflict.nameSpace + " belongs to tenant " + conflict.owner.value + ", which claimed it first: use another one, or have it given up there";
+    ready.message = "namespace " + conflict.nameSpace + " belongs to tenant " + conflict.owner.value +
+                    ", which claimed it first: use another one, or have it given up there";
   }
   return ready;
+}
+
+Condition withinQuota(const std::vector<tenancy::QuotaExcess>& excess, std::int64_t generation) {
+  if (excess.empty()) return {"WithinQuota", ConditionStatus::True, generation, 0, "WithinQuota", "uses no more than its quota"};
+  return {"WithinQuota", ConditionStatus::False,
+          generation,    0,
+          "OverQuota",   tenancy::excessText(excess) + ": what runs goes on and nothing is added. Delete or shrink services, or raise the quota"};
+}
+
+bool turned(const Condition* before, const Condition& now) {
+  if (before == nullptr) return now.type == "Ready" || now.status == ConditionStatus::False;
+  return before->reason != now.reason || (before->message != now.message && now.type == "Ready");
 }
 }  // namespace
 
 TenantReconciler::TenantReconciler(EventLoop& loop, ObjectStore& store, EventLog& events, GatewayPort& gateway)
-    : loop_(loop), store_(store), events_(events), gateway_(gateway), pass_(loop, [this] { reconcile(); }), follower_(store, std::string(kTenantKind), [this] { pass_.trigger(); }) {}
+    : loop_(loop),
+      store_(store),
+      events_(events),
+      gateway_(gateway),
+      pass_(loop, [this] { reconcile(); }),
+      statuses_(loop,
+                [this] {
+                  if (const Result<ObjectList> list = store_.list(std::string(kTenantKind), std::nullopt); list.ok()) writeStatuses(list->objects);
+                }),
+      follower_(store, std::string(kTenantKind), [this] { pass_.trigger(); }) {}
 
 Status TenantReconciler::start() {
   if (Status followed = follower_.start(); !followed.ok()) return followed;
@@ -47,10 +69,17 @@ void TenantReconciler::reconcile() {
   }
   const TenantDirectory before = std::exchange(directory_, TenantDirectory(list->objects));
   tellGateway(before);
-  bool written = true;
-  for (const StoredObject& object : list->objects) written = writeStatus(object, directory_.tenants().at(TenantName(object.key.name))) && written;
-  if (!written) retry_ = loop_.after(kRetry, [this] { pass_.trigger(); });
+  writeStatuses(list->objects);
   if (changed_) changed_();
+}
+
+void TenantReconciler::writeStatuses(const std::vector<StoredObject>& tenants) {
+  bool written = true;
+  for (const StoredObject& object : tenants) {
+    const auto view = directory_.tenants().find(TenantName(object.key.name));
+    if (view != directory_.tenants().end()) written = writeStatus(object, view->second) && written;  // else: a pass that knows it is under way
+  }
+  if (!written) retry_ = loop_.after(kRetry, [this] { pass_.trigger(); });
 }
 
 void TenantReconciler::tellGateway(const TenantDirectory& before) {
@@ -65,10 +94,12 @@ void TenantReconciler::tellGateway(const TenantDirectory& before) {
 
 bool TenantReconciler::writeStatus(const StoredObject& object, const TenantView& view) {
   std::vector<Condition> conditions = objects::decodeConditions(object.status.find("conditions"));
-  const Condition ready = readyOf(view, object.generation);
-  const Condition* present = objects::findCondition(conditions, "Ready");
-  const bool turned = present == nullptr || present->reason != ready.reason || present->message != ready.message;
-  objects::setCondition(conditions, ready, loop_.clock().wall().micros);
+  std::vector<Condition> news;
+  for (const Condition& condition :
+       {readyOf(view, object.generation), withinQuota(excessOf_ ? excessOf_(view.name) : std::vector<tenancy::QuotaExcess>(), object.generation)}) {
+    if (turned(objects::findCondition(conditions, condition.type), condition)) news.push_back(condition);
+    objects::setCondition(conditions, condition, loop_.clock().wall().micros);
+  }
   StoredObject next = object;
   next.resourceVersion = 0;
   next.status = Value::emptyMap();
@@ -83,11 +114,11 @@ bool TenantReconciler::writeStatus(const StoredObject& object, const TenantView&
     log::error("tenants", "status of " + view.name.value + " was not written: " + stored.error().message);
     return false;
   }
-  if (turned) {
+  for (const Condition& condition : news) {
     Event event;
     event.object = object.key;
-    event.reason = ready.reason;
-    event.message = ready.message;
+    event.reason = condition.reason;
+    event.message = condition.message;
     (void)events_.append(std::move(event));
   }
   return true;

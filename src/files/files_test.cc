@@ -2,11 +2,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include "files/beneath.h"
 #include "files/inspect.h"
@@ -73,7 +82,7 @@ TEST_F(Files, OnlyWhatLiesBeneathIsOpened) {
 TEST_F(Files, ARootThatIsNotThereIsNamed) { EXPECT_EQ(openModel(base_ / "nowhere", "m").error().reason, "ModelRootNotFound"); }
 
 TEST_F(Files, ChecksumAndSize) {
-  const Result<ModelFile> file = inspectModel(*openModel(root(), "a/model.onnx"));
+  const Result<ModelFile> file = inspectModel({root(), "a/model.onnx"});
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(file->size, Bytes(3));
@@ -85,33 +94,164 @@ TEST_F(Files, ExternalDataCountsIfTheModelNamesIt) {
   write("root/a/b/weights.bin", std::string(1000, 'w'));
   write("root/a/photo.png", std::string(500, 'p'));
   write("root/a/model.onnx", "location b/weights.bin");
-  EXPECT_EQ(inspectModel(*openModel(root(), "a/model.onnx"))->externalSize, Bytes(1000));
+  const Result<ModelFile> before = inspectModel({root(), "a/model.onnx"});
+  EXPECT_EQ(before->externalSize, Bytes(1000));
+  write("root/a/photo.png", "other");
+  EXPECT_EQ(inspectModel({root(), "a/model.onnx"})->externalMark, before->externalMark) << "no part of the model";
+  write("root/a/b/weights.bin", std::string(999, 'w'));
+  EXPECT_NE(inspectModel({root(), "a/model.onnx"})->externalMark, before->externalMark) << "other weights are another model";
 }
 
-TEST_F(Files, AnswersComeOnTheLoopAndAgainFromMemory) {
-  testing::ManualLoop loop;
-  ThreadedModelFiles files(loop);
-  const auto ask = [&](const std::string& path) {
-    std::optional<Result<ModelFile>> answer;
-    files.inspect(root(), path, [&](Result<ModelFile> a) { answer = std::move(a); });
-    while (!answer) loop.runUntilIdle();
+// A piece at a time comes to the same as at once, whatever the sizes.
+RC_GTEST_FIXTURE_PROP(Files, PiecesMakeTheWhole, ()) {
+  const auto size = *rc::gen::inRange<std::size_t>(0, 5000);
+  const auto piece = *rc::gen::inRange<std::int64_t>(1, 6000);
+  write("root/a/model.onnx", std::string(size, 'x') + "end");
+  KnownSums known;
+  ModelReading reading({root(), "a/model.onnx"}, known);
+  int steps = 0;
+  std::optional<Result<ModelFile>> answer;
+  while (!(answer = reading.step(Bytes(piece), [] { return false; }))) ++steps;
+  RC_ASSERT(answer->ok());
+  RC_ASSERT(answer->value().sha256 == inspectModel({root(), "a/model.onnx"})->sha256);
+  RC_ASSERT(steps == static_cast<int>((static_cast<std::int64_t>(size) + 3 - 1) / piece));
+  ModelReading again({root(), "a/model.onnx"}, known);
+  RC_ASSERT(again.step(Bytes(1), [] { return false; }).has_value());
+}
+
+TEST_F(Files, AFileThatChangesWhileItIsReadHasNoChecksum) {
+  struct Case {
+    const char* story;
+    std::function<void()> change;
+  };
+  const auto path = base_ / "root/a/model.onnx";
+  const Case cases[] = {{"written on", [&] { std::ofstream(path, std::ios::binary | std::ios::app) << "more"; }},
+                        {"cut", [&] { fs::resize_file(path, 150); }},
+                        {"replaced", [&] { write("root/a/next", std::string(300, 'y')), fs::rename(base_ / "root/a/next", path); }}};
+  for (const Case& c : cases) {
+    write("root/a/model.onnx", std::string(300, 'x'));
+    KnownSums known;
+    ModelReading reading({root(), "a/model.onnx"}, known);
+    ASSERT_FALSE(reading.step(Bytes(100), [] { return false; })) << c.story;
+    EXPECT_EQ(reading.left(), Bytes(200)) << c.story;
+    c.change();
+    const auto answer = reading.step(Bytes(1000), [] { return false; });
+    ASSERT_TRUE(answer.has_value()) << c.story;
+    EXPECT_EQ(answer->ok() ? "" : answer->error().reason, "ModelChanging") << c.story;
+  }
+}
+
+TEST_F(Files, ALargerFileThanAllowedIsMeasuredAndNotReadUnlessItIsKnown) {
+  KnownSums known;
+  const auto ask = [&](Bytes largest) {
+    ModelReading reading({root(), "a/model.onnx", largest}, known);
+    return *reading.step(Bytes(1000), [] { return false; });
+  };
+  EXPECT_EQ(ask(Bytes(2))->sha256, "");
+  EXPECT_EQ(ask(Bytes(2))->size, Bytes(3));
+  EXPECT_NE(ask(Bytes(3))->sha256, "");
+  EXPECT_NE(ask(Bytes(2))->sha256, "") << "no reading is needed";
+}
+
+class ThreadedFiles : public Files {
+ protected:
+  using Answer = std::optional<Result<ModelFile>>;
+  // A file of the size that takes minutes to read, and no space.
+  void writeHuge(const std::string& path) {
+    write(path, "");
+    fs::resize_file(base_ / path, std::uintmax_t{200} << 30);
+  }
+  [[nodiscard]] std::unique_ptr<ModelInspection> ask(ModelFiles& files, const std::string& root, const std::string& path, Answer& answer) {
+    return files.inspect({base_ / root, path}, [&answer](Result<ModelFile> given) { answer = std::move(given); });
+  }
+  void await(const Answer& answer) {
+    while (!answer) {
+      loop_.runUntilIdle();
+      std::this_thread::yield();
+    }
+  }
+  testing::ManualLoop loop_;
+};
+
+TEST_F(ThreadedFiles, AnswersComeOnTheLoopAndAgainFromMemory) {
+  ThreadedModelFiles files(loop_);
+  const auto answerTo = [&](const std::string& path) {
+    Answer answer;
+    const auto asked = ask(files, "root", path, answer);
+    await(answer);
     return *answer;
   };
-  EXPECT_EQ(ask("a/model.onnx")->size, Bytes(3));
-  EXPECT_EQ(ask("a/missing").error().reason, "ModelNotFound");
+  EXPECT_EQ(answerTo("a/model.onnx")->size, Bytes(3));
+  EXPECT_EQ(answerTo("a/missing").error().reason, "ModelNotFound");
   write("root/a/model.onnx", "changed");
-  EXPECT_EQ(ask("a/model.onnx")->size, Bytes(7)) << "a changed file is read again";
+  EXPECT_EQ(answerTo("a/model.onnx")->size, Bytes(7)) << "a changed file is read again";
 }
 
-TEST_F(Files, NoAnswerAfterDestruction) {
-  testing::ManualLoop loop;
-  bool called = false;
+TEST_F(ThreadedFiles, AHugeFileHoldsUpNobodyNotEvenItsOwnTenant) {
+  writeHuge("root/huge.onnx");
+  ThreadedModelFiles files(loop_);
+  Answer huge, own, others;
+  const auto first = ask(files, "root", "huge.onnx", huge);
+  const auto second = ask(files, "root", "a/model.onnx", own);
+  const auto third = ask(files, "other", "secret.onnx", others);
+  await(own);
+  await(others);
+  EXPECT_EQ(own->value().size, Bytes(3));
+  EXPECT_EQ(others->value().size, Bytes(6));
+  EXPECT_FALSE(huge.has_value());
+}
+
+TEST_F(ThreadedFiles, AQuestionThatIsGivenUpIsNotReadOnAndNotAnswered) {
+  writeHuge("root/huge.onnx");
+  // One turn would be the whole file: that the other is answered at all shows that the read stopped.
+  ThreadedModelFiles files(loop_, {Bytes(std::int64_t{1} << 40), 10});
+  Answer huge, other;
+  auto first = ask(files, "root", "huge.onnx", huge);
+  const auto second = ask(files, "other", "secret.onnx", other);
+  first.reset();
+  await(other);
+  loop_.runUntilIdle();
+  EXPECT_FALSE(huge.has_value());
+}
+
+TEST_F(ThreadedFiles, TheQuestionsOfOneRootAreBoundedAndThoseGivenUpDoNotCount) {
+  writeHuge("root/huge.onnx");
+  ThreadedModelFiles files(loop_, {Bytes(std::int64_t{1} << 40), 3});
+  Answer ignored, refused, other;
+  std::vector<std::unique_ptr<ModelInspection>> asked;
+  for (int i = 0; i < 4; ++i) asked.push_back(ask(files, "root", "huge.onnx", ignored));  // one may be under way already
+  const auto fifth = ask(files, "root", "a/model.onnx", refused);
+  await(refused);
+  EXPECT_EQ(refused->ok() ? "" : refused->error().reason, "TooManyInspections");
+  asked.clear();
+  refused.reset();
+  const auto sixth = ask(files, "root", "a/model.onnx", refused);
+  await(refused);
+  EXPECT_TRUE(refused->ok());
+}
+
+TEST_F(ThreadedFiles, DestructionWaitsForNoFileAndNothingIsAnsweredAfterIt) {
+  writeHuge("root/huge.onnx");
+  Answer answer;
+  std::vector<std::unique_ptr<ModelInspection>> asked;
   {
-    ThreadedModelFiles files(loop);
-    for (int i = 0; i < 50; ++i) files.inspect(root(), "a/model.onnx", [&](const Result<ModelFile>&) { called = true; });
+    ThreadedModelFiles files(loop_, {Bytes(std::int64_t{1} << 40), 100});
+    for (int i = 0; i < 50; ++i) asked.push_back(ask(files, "root", i % 2 == 0 ? "a/model.onnx" : "huge.onnx", answer));
   }
-  loop.runUntilIdle();
-  EXPECT_FALSE(called);
+  loop_.runUntilIdle();
+  EXPECT_FALSE(answer.has_value());
+}
+
+TEST_F(ThreadedFiles, TheInspectionMayBeLetGoOfFromWithinItsAnswer) {
+  ThreadedModelFiles files(loop_);
+  std::unique_ptr<ModelInspection> asked;
+  Answer answer;
+  asked = files.inspect({root(), "a/model.onnx"}, [&](Result<ModelFile> given) {
+    asked.reset();
+    answer = std::move(given);
+  });
+  await(answer);
+  EXPECT_TRUE(answer->ok());
 }
 
 }  // namespace

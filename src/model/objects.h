@@ -63,7 +63,7 @@ struct Objective {
 
 struct ModelServiceSpec {
   std::string modelUri;  // model.uri: "file:relative/path.onnx", below the tenant's model root
-  std::string sha256;    // model.sha256; empty: not checked
+  std::string sha256;    // model.sha256; empty: not checked, and a file replaced in place is rolled out when it is next looked at
   std::optional<Objective> objective;
   std::optional<int> instances;  // the user's word; suspends automation
   int minInstances{1};

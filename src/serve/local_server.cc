@@ -231,6 +231,8 @@ void LocalServer::Parts::buildReconcilers() {
       controller::InstanceReconciler::Ports{control, *store, *store, *runtime, *modelFiles, *bridge, *bridge}, config,
       [this]() -> const controller::TenantDirectory& { return tenants->directory(); });
   tenants->onChange([this] { services->tenantsChanged(); });
+  tenants->askExcess([this](const TenantName& tenant) { return services->excessOf(tenant); });
+  services->onExcess([this] { tenants->excessChanged(); });
   bridge->connect(*drc, *services);
 }
 

@@ -1,0 +1,172 @@
+// Who is let in: memory, CPU floors and quotas.
+#include <gtest/gtest.h>
+
+#include "controller/controller_fixture.h"
+
+namespace coterie::controller {
+namespace {
+
+using Admission = ControllerStory;
+
+TEST_F(Admission, AModelThatDoesNotFitBesideTheOldOneIsRefusedByItsMissingBytes) {
+  files.put("a.onnx", "sum-a", Bytes(600'000'000));
+  files.put("b.onnx", "sum-b", Bytes(1'300'000'000));
+  putService("a");
+  settle();
+  ASSERT_EQ(condition("a", "Ready"), "True/Serving");
+  putService("a", [](ModelServiceSpec& s) { s.modelUri = "file:b.onnx"; });
+  settle();
+  EXPECT_EQ(runtime.starts.size(), 1u) << "refused before loading";
+  EXPECT_EQ(gateway.serving.size(), 1u);
+  EXPECT_EQ(condition("a", "Ready"), "True/ServingOldSpec");
+  EXPECT_EQ(condition("a", "ModelLoaded"), "False/InsufficientMemory");
+  const std::int64_t old = (2 * 600'000'000LL + 128'000'000) * 6 / 5;
+  const std::int64_t wanted = (2 * 1'300'000'000LL + 128'000'000) * 6 / 5;
+  const std::int64_t missing = wanted - ((4LL << 30) - (256LL << 20) - old);
+  EXPECT_NE(message("a", "ModelLoaded").find(std::to_string(missing) + " bytes"), std::string::npos) << message("a", "ModelLoaded");
+  EXPECT_NE(message("a", "ModelLoaded").find("keeps serving"), std::string::npos);
+  putService("a");
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving") << "taken back";
+}
+
+TEST_F(Admission, MeasuredMemoryIsKeptByChecksum) {
+  putService("a");
+  runtime.ready(InstanceId(1), Bytes(300 << 20), Bytes(310 << 20));
+  loop.runUntilIdle();
+  restart();
+  ASSERT_EQ(runtime.starts.size(), 2u);
+  EXPECT_EQ(runtime.starts[1].memoryLimit, Bytes(((300LL << 20) + 4 * (8LL << 20)) * 6 / 5)) << "steady and four lanes";
+}
+
+TEST_F(Admission, TooLittleMemoryIsPendingBeforeLoading) {
+  putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(64 << 20); });
+  EXPECT_TRUE(runtime.starts.empty());
+  EXPECT_EQ(condition("a", "Ready"), "False/InsufficientMemory");
+  EXPECT_NE(message("a", "Ready").find("Raise spec.memory"), std::string::npos);
+  putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(200 << 20); });
+  EXPECT_EQ(runtime.starts.size(), 1u);
+  EXPECT_EQ(runtime.starts[0].memoryLimit, Bytes(200 << 20));
+}
+
+TEST_F(Admission, AFullMachineKeepsANewcomerWaitingAndTouchesNobody) {
+  files.put("a.onnx", "sum-a", Bytes(1'200'000'000));
+  files.put("b.onnx", "sum-b", Bytes(1'200'000'000));
+  putService("a");
+  settle();
+  putService("b");
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "False/InsufficientMemory");
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  remove("a");
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving") << "room came";
+}
+
+TEST_F(Admission, AFloorThatDoesNotFitIsPendingAndTouchesNobody) {
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(3000); });
+  settle();
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(1500); });
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
+  EXPECT_EQ(condition("b", "Allocated"), "False/InsufficientCpu");
+  EXPECT_NE(message("b", "Ready").find("500m CPU missing"), std::string::npos) << message("b", "Ready");
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  EXPECT_EQ(allocation.groups.size(), 1u);
+  remove("a");
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving");
+}
+
+TEST_F(Admission, WhoWaitsForMemoryKeepsNoCpusFromOthers) {
+  files.put("a.onnx", "sum-a", Bytes(9'000'000'000));
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(4000); });
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(4000); });
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "False/InsufficientMemory");
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving");
+}
+
+TEST_F(Admission, TwoNewcomersInOneTurnAreCountedTogether) {
+  for (const char* name : {"a", "b"}) {
+    StoredObject object;
+    object.key = {std::string(kModelServiceKind), "n", name};
+    ModelServiceSpec spec;
+    spec.modelUri = std::string("file:") + name + ".onnx";
+    spec.minCpus = MilliCpu(3000);
+    object.spec = objects::encodeSpec(spec);
+    ASSERT_TRUE(store.create(object).ok());
+  }
+  settle();
+  EXPECT_EQ(runtime.starts.size(), 1u);
+}
+
+TEST_F(Admission, ARaisedFloorThatDoesNotFitLeavesTheOldOneInForce) {
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(2000); });
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(1000); });
+  settle();
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(3000); });
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/InsufficientCpu");
+  EXPECT_EQ(condition("b", "Ready"), "True/ServingOldSpec");
+  EXPECT_NE(message("b", "Allocated").find("keeps its floor of 1"), std::string::npos);
+  EXPECT_EQ(gateway.serving.size(), 2u);
+}
+
+TEST_F(Admission, WhenCpusGoTheYoungestGivesWayAndComesBackWithThem) {
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(2000); });
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(2000); });
+  settle();
+  const GroupId b = services->summary({"n", "b"})->group;
+  allocation.capacity = MilliCpu(2000);
+  services->floorLost(b);
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
+  EXPECT_EQ(instancesOf("b").size(), 0u);
+  EXPECT_FALSE(allocation.groups.contains(b)) << "a group that waits keeps no floor";
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  allocation.capacity = MilliCpu(4000);
+  loop.advance(Seconds(6));
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving");
+}
+
+TEST_F(Admission, QuotasRefuseByName) {
+  TenantQuota quota;
+  quota.services = 1;
+  quota.cpus = MilliCpu(2000);
+  putTenant("team", {"n"}, quota);
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(1000); });
+  settle();
+  putService("b");
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "False/QuotaExceeded");
+  EXPECT_NE(message("b", "Ready").find("quota.services"), std::string::npos);
+  EXPECT_EQ(allocation.groups.begin()->second.tenantCap, MilliCpu(2000)) << "what the tenant's services own together";
+  EXPECT_EQ(allocation.groups.begin()->second.ceiling, MilliCpu(0)) << "each by itself may borrow: only maxCpus ends that";
+  quota.services = 2;
+  putTenant("team", {"n"}, quota);
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "True/Serving");
+  putService("b", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(1500); });
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/QuotaExceeded");
+  EXPECT_EQ(gateway.serving.size(), 2u) << "what runs goes on";
+}
+
+TEST_F(Admission, AMemoryQuotaBindsItsTenantOnly) {
+  TenantQuota quota;
+  quota.memory = Bytes(240LL << 20);
+  putTenant("team", {"n"}, quota);
+  putTenant("other", {"m"});
+  putService("a", [](ModelServiceSpec& s) { s.instances = 3; });
+  putService("m/b", [](ModelServiceSpec& s) { s.instances = 2; });
+  settle();
+  EXPECT_EQ(status("a", "readyInstances"), 1);
+  EXPECT_EQ(condition("a", "Ready"), "False/PartlyServing");
+  EXPECT_NE(message("a", "Ready").find("quota.memory of tenant team"), std::string::npos) << message("a", "Ready");
+  EXPECT_EQ(instancesOf("b").size(), 2u);
+}
+
+}  // namespace
+}  // namespace coterie::controller

@@ -1,0 +1,96 @@
+// What becomes of a service whose instances end by themselves.
+#include <gtest/gtest.h>
+
+#include "controller/controller_fixture.h"
+
+namespace coterie::controller {
+namespace {
+
+using Failures = ControllerStory;
+
+TEST_F(Failures, AModelThatDoesNotLoadLeavesTheOldOneServing) {
+  putService("a");
+  settle();
+  putService("a", [](ModelServiceSpec& s) { s.modelUri = "file:b.onnx"; });
+  runtime.end(InstanceId(2), EndReason::LoadFailed, "b.onnx is not an ONNX file");
+  loop.runUntilIdle();
+  EXPECT_EQ(gateway.serving.size(), 1u);
+  EXPECT_EQ(condition("a", "ModelLoaded"), "False/LoadFailed");
+  EXPECT_NE(message("a", "ModelLoaded").find("not an ONNX file"), std::string::npos);
+  EXPECT_EQ(condition("a", "Ready"), "True/ServingOldSpec");
+}
+
+TEST_F(Failures, CrashesBackOffUpToAMinuteAndTellTheReason) {
+  putService("a");
+  settle();
+  std::vector<std::int64_t> waits;
+  for (int i = 1; i <= 8; ++i) {
+    const Instant crashed = loop.now();
+    runtime.end(InstanceId(i), EndReason::Crashed, "killed by signal 11");
+    loop.runUntilIdle();
+    EXPECT_EQ(condition("a", "Ready"), "False/CrashLoopBackOff");
+    EXPECT_NE(message("a", "Ready").find("signal 11"), std::string::npos);
+    EXPECT_TRUE(gateway.serving.empty());
+    while (runtime.running.empty()) loop.advance(Millis(100));
+    waits.push_back(std::chrono::duration_cast<Seconds>(loop.now() - crashed).count());
+    runtime.ready(InstanceId(i + 1));
+    loop.runUntilIdle();
+  }
+  EXPECT_EQ(waits, (std::vector<std::int64_t>{1, 2, 4, 8, 16, 32, 60, 60}));
+  EXPECT_EQ(status("a", "restarts"), 8);
+  loop.advance(Seconds(601));
+  runtime.end(InstanceId(9), EndReason::Crashed, "again");
+  loop.advance(Millis(1100));
+  EXPECT_FALSE(runtime.running.empty()) << "ten good minutes are a clean slate";
+  EXPECT_TRUE(happened("a", "Crashed"));
+}
+
+TEST_F(Failures, AChangedSpecIsTriedAtOnce) {
+  putService("a");
+  for (int i = 1; i <= 5; ++i) {
+    runtime.end(InstanceId(i), EndReason::LoadFailed, "bad");
+    loop.advance(Seconds(60));
+  }
+  runtime.end(InstanceId(6), EndReason::LoadFailed, "bad");
+  loop.runUntilIdle();
+  EXPECT_TRUE(runtime.running.empty());
+  putService("a", [](ModelServiceSpec& s) { s.modelUri = "file:b.onnx"; });
+  EXPECT_EQ(runtime.running.size(), 1u);
+}
+
+TEST_F(Failures, OneOfTwoCrashesAndTheOtherServesOn) {
+  putService("a", [](ModelServiceSpec& s) { s.instances = 2; });
+  settle();
+  runtime.end(InstanceId(1), EndReason::OutOfMemory, "used more than its limit");
+  loop.runUntilIdle();
+  EXPECT_EQ(condition("a", "Ready"), "False/PartlyServing");
+  EXPECT_NE(message("a", "Ready").find("1 of 2 instances serve; the last instance ended: OutOfMemory"), std::string::npos) << message("a", "Ready");
+  EXPECT_TRUE(gateway.services.begin()->second.notReadyReason.empty()) << "requests are taken";
+  runtime.ready(InstanceId(2));  // said twice: nothing happens
+  loop.advance(Seconds(2));
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+}
+
+TEST_F(Failures, AfterLackOfMemoryTheNextLimitIsLarger) {
+  putService("a");
+  const Bytes first = runtime.starts[0].memoryLimit;
+  runtime.end(InstanceId(1), EndReason::OutOfMemory, "used more than its limit");
+  loop.advance(Seconds(2));
+  ASSERT_EQ(runtime.starts.size(), 2u);
+  EXPECT_GT(runtime.starts[1].memoryLimit.value, first.value * 3 / 2);
+}
+
+TEST_F(Failures, ASpawnThatFailsIsAFailureLikeOthers) {
+  runtime.refuse = true;
+  putService("a");
+  EXPECT_EQ(condition("a", "ModelLoaded"), "False/SpawnFailed");
+  EXPECT_EQ(condition("a", "Ready"), "False/CrashLoopBackOff");
+  runtime.refuse = false;
+  loop.advance(Seconds(2));
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+}
+
+}  // namespace
+}  // namespace coterie::controller
