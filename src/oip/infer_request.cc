@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kMaxCell = std::uint64_t{1} << 40U;  // far above any arena; keeps sums from overflowing
 
 std::string describe(const TensorSpec& spec) {
-  return quoted(spec.name) + " (" + std::string(elementTypeName(spec.type)) + " " + shapeText(spec.shape) + ")";
+  return inQuotes(spec.name) + " (" + std::string(elementTypeName(spec.type)) + " " + shapeText(spec.shape) + ")";
 }
 
 std::string list(const std::vector<TensorSpec>& specs) {
@@ -36,7 +36,7 @@ bool jsonCarries(ElementType type) { return type != ElementType::Fp16 && type !=
 
 Status checkShape(const TensorSpec& spec, const Shape& shape) {
   const auto wrong = [&](const std::string& why) {
-    return badRequest("InvalidShape", "input " + quoted(spec.name) + " has shape " + shapeText(shape) + ", but " + why);
+    return badRequest("InvalidShape", "input " + inQuotes(spec.name) + " has shape " + shapeText(shape) + ", but " + why);
   };
   if (shape.size() != spec.shape.size())
     return wrong("the model takes " + shapeText(spec.shape) + " (" + std::to_string(spec.shape.size()) + " dimensions)");
@@ -51,7 +51,7 @@ Status checkShape(const TensorSpec& spec, const Shape& shape) {
 
 // How many bytes the data occupies in the cell, by what the request says of it.
 Result<std::uint64_t> dataLength(const TensorSpec& spec, const Shape& shape, const RawInput& raw) {
-  const auto wrong = [&](const std::string& why) { return badRequest("InvalidData", "input " + quoted(spec.name) + " " + why); };
+  const auto wrong = [&](const std::string& why) { return badRequest("InvalidData", "input " + inQuotes(spec.name) + " " + why); };
   const auto elements = static_cast<std::uint64_t>(*elementCount(shape));
   const auto dense = tensorBytes(spec.type, shape);
   if (raw.binarySize) {
@@ -72,15 +72,17 @@ Result<RequestInput> checkInput(const RawInput& raw, std::size_t position, const
   const std::string place = "inputs[" + std::to_string(position) + "]";
   if (!raw.name) return badRequest("InvalidInput", place + " has no name; the model takes " + list(signature.inputs));
   const int index = find(signature.inputs, *raw.name);
-  if (index < 0) return badRequest("UnknownInput", "input " + quoted(*raw.name) + " is not one of the model's; it takes " + list(signature.inputs));
+  if (index < 0) return badRequest("UnknownInput", "input " + inQuotes(*raw.name) + " is not one of the model's; it takes " + list(signature.inputs));
   const TensorSpec& spec = signature.inputs[static_cast<std::size_t>(index)];
-  const auto wrong = [&](const std::string& reason, const std::string& why) { return badRequest(reason, "input " + quoted(spec.name) + " " + why); };
+  const auto wrong = [&](const std::string& reason, const std::string& why) {
+    return badRequest(reason, "input " + inQuotes(spec.name) + " " + why);
+  };
   if (raw.sharedMemory)
     return Error{Code::Unimplemented, "SharedMemoryUnsupported",
-                 "input " + quoted(spec.name) + " names a shared memory region; send its bytes with binary_data_size"};
+                 "input " + inQuotes(spec.name) + " names a shared memory region; send its bytes with binary_data_size"};
   if (!raw.datatype) return wrong("InvalidDatatype", "has no datatype; the model takes " + std::string(elementTypeName(spec.type)));
   if (parseElementType(*raw.datatype) != spec.type)
-    return wrong("InvalidDatatype", "has datatype " + quoted(*raw.datatype) + "; the model takes " + std::string(elementTypeName(spec.type)));
+    return wrong("InvalidDatatype", "has datatype " + inQuotes(*raw.datatype) + "; the model takes " + std::string(elementTypeName(spec.type)));
   if (!raw.shape) return wrong("InvalidShape", "has no shape; the model takes " + shapeText(spec.shape));
   if (const Status shape = checkShape(spec, *raw.shape); !shape) return shape.error();
   if (raw.binarySize && raw.data) return wrong("InvalidData", "has both data and binary_data_size; send one of them");
@@ -119,7 +121,7 @@ Status checkAllPresent(const InferRequest& request, const ModelSignature& signat
   std::vector<bool> given(signature.inputs.size());
   for (const RequestInput& input : request.inputs) {
     const auto index = static_cast<std::size_t>(input.input);
-    if (given[index]) return badRequest("DuplicateInput", "input " + quoted(signature.inputs[index].name) + " is given twice");
+    if (given[index]) return badRequest("DuplicateInput", "input " + inQuotes(signature.inputs[index].name) + " is given twice");
     given[index] = true;
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -131,7 +133,7 @@ Status checkAllPresent(const InferRequest& request, const ModelSignature& signat
 Status checkOutput(const TensorSpec& spec, bool binary) {
   if (binary || jsonCarries(spec.type)) return {};
   return badRequest("NotInJson",
-                    "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
+                    "output " + inQuotes(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
                         ", which JSON cannot carry; ask for it with parameter \"binary_data\": true (or \"binary_data_output\": true for all)");
 }
 
@@ -149,15 +151,15 @@ Status resolveOutputs(const RawRequest& raw, const ModelSignature& signature, In
     if (!output.name) return badRequest("InvalidOutput", "an entry of \"outputs\" has no name; the model gives " + list(signature.outputs));
     const int index = find(signature.outputs, *output.name);
     if (index < 0)
-      return badRequest("UnknownOutput", "output " + quoted(*output.name) + " is not one of the model's; it gives " + list(signature.outputs));
-    if (given[static_cast<std::size_t>(index)]) return badRequest("DuplicateOutput", "output " + quoted(*output.name) + " is asked for twice");
+      return badRequest("UnknownOutput", "output " + inQuotes(*output.name) + " is not one of the model's; it gives " + list(signature.outputs));
+    if (given[static_cast<std::size_t>(index)]) return badRequest("DuplicateOutput", "output " + inQuotes(*output.name) + " is asked for twice");
     given[static_cast<std::size_t>(index)] = true;
     if (output.sharedMemory)
       return Error{Code::Unimplemented, "SharedMemoryUnsupported",
-                   "output " + quoted(*output.name) + " names a shared memory region; take it in the answer"};
+                   "output " + inQuotes(*output.name) + " names a shared memory region; take it in the answer"};
     if (output.classification)
       return Error{Code::Unimplemented, "ClassificationUnsupported",
-                   "output " + quoted(*output.name) + " asks for classification; take the tensor itself"};
+                   "output " + inQuotes(*output.name) + " asks for classification; take the tensor itself"};
     const bool binary = output.binary.value_or(binaryDefault);
     if (const Status ok = checkOutput(signature.outputs[static_cast<std::size_t>(index)], binary); !ok) return ok;
     request.outputs.push_back({index, binary});
@@ -166,7 +168,7 @@ Status resolveOutputs(const RawRequest& raw, const ModelSignature& signature, In
 }
 
 Status checkByteStrings(std::string_view name, std::uint64_t count, std::span<const std::byte> data) {
-  const auto wrong = [&](const std::string& why) { return badRequest("InvalidData", "input " + quoted(name) + ": " + why); };
+  const auto wrong = [&](const std::string& why) { return badRequest("InvalidData", "input " + inQuotes(name) + ": " + why); };
   std::size_t at = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint32_t length = 0;
@@ -259,10 +261,10 @@ Status fillJson(const InferRequest& request, const ModelSignature& signature, st
       std::memcpy(out.data(), &length, sizeof length);
     } else if (input.source == Source::Json && spec.type == ElementType::ByteString) {
       if (!nestedAs(input.json, input.shape))
-        return badRequest("InvalidData", "data of input " + quoted(spec.name) + " is nested in another way than shape " + shapeText(input.shape) +
+        return badRequest("InvalidData", "data of input " + inQuotes(spec.name) + " is nested in another way than shape " + shapeText(input.shape) +
                                              "; send it flat or nested as the shape says");
       if (!readStrings(input.json, out.data(), out.size()))
-        return badRequest("InvalidData", "input " + quoted(spec.name) + " is BYTES: each element of data must be text");
+        return badRequest("InvalidData", "input " + inQuotes(spec.name) + " is BYTES: each element of data must be text");
     } else if (input.source == Source::Json) {
       if (const Status ok = readNumbers(spec.name, input.json, spec.type, input.shape, out); !ok) return ok;
     }
@@ -280,7 +282,7 @@ Status checkBinary(const InferRequest& request, const ModelSignature& signature,
     } else if (spec.type == ElementType::Bool) {
       const auto bad = std::find_if(data.begin(), data.end(), [](std::byte b) { return b > std::byte{1}; });
       if (bad != data.end())
-        return badRequest("InvalidData", "element " + std::to_string(bad - data.begin()) + " of input " + quoted(spec.name) + " is " +
+        return badRequest("InvalidData", "element " + std::to_string(bad - data.begin()) + " of input " + inQuotes(spec.name) + " is " +
                                              std::to_string(std::to_integer<int>(*bad)) + ", but BOOL bytes are 0 or 1");
     }
   }
@@ -293,7 +295,8 @@ Result<std::optional<std::uint64_t>> parseHeaderLength(std::string_view header, 
   const char* end = header.data() + header.size();
   const auto [stop, fault] = std::from_chars(header.data(), end, length);
   if (fault != std::errc{} || stop != end)
-    return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + quoted(header) + "; it must be the number of bytes of the JSON");
+    return badRequest("InvalidHeaderLength",
+                      "Inference-Header-Content-Length is " + inQuotes(header) + "; it must be the number of bytes of the JSON");
   if (length > bodyLength)
     return badRequest("InvalidHeaderLength", "Inference-Header-Content-Length is " + std::to_string(length) + ", but the body has only " +
                                                  std::to_string(bodyLength) + " bytes");

@@ -109,11 +109,11 @@ std::string Handler::place() const {
   for (std::size_t i = 0; i < depth_; ++i) {
     if (stack_[i] == At::Input && !request_.inputs.empty()) {
       const RawInput& input = request_.inputs.back();
-      return input.name ? " of input " + quoted(*input.name) : " of inputs[" + std::to_string(request_.inputs.size() - 1) + "]";
+      return input.name ? " of input " + inQuotes(*input.name) : " of inputs[" + std::to_string(request_.inputs.size() - 1) + "]";
     }
     if (stack_[i] == At::Output && !request_.outputs.empty()) {
       const RawOutput& output = request_.outputs.back();
-      return output.name ? " of output " + quoted(*output.name) : " of outputs[" + std::to_string(request_.outputs.size() - 1) + "]";
+      return output.name ? " of output " + inQuotes(*output.name) : " of outputs[" + std::to_string(request_.outputs.size() - 1) + "]";
     }
   }
   return {};
@@ -263,12 +263,12 @@ bool Handler::wantUnsigned(const Scalar& value, std::optional<std::uint64_t>& ou
   const char* end = value.text.data() + value.text.size();
   const auto [stop, fault] = std::from_chars(value.text.data(), end, parsed);
   if (value.kind != Kind::Number || fault != std::errc{} || stop != end)
-    return fail("parameter " + quoted(parameter_) + place() + " must be a whole number, not below 0");
+    return fail("parameter " + inQuotes(parameter_) + place() + " must be a whole number, not below 0");
   return out = parsed, true;
 }
 
 bool Handler::wantBool(const Scalar& value, std::optional<bool>& out) {
-  if (value.kind != Kind::Bool) return fail("parameter " + quoted(parameter_) + place() + " must be true or false");
+  if (value.kind != Kind::Bool) return fail("parameter " + inQuotes(parameter_) + place() + " must be true or false");
   return out = value.boolean, true;
 }
 
@@ -313,7 +313,7 @@ struct StringsHandler : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, StringsH
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string inQuotes(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::string out;
   std::size_t end = 0;

@@ -49,8 +49,8 @@ struct RawRequest {
 // no string.
 [[nodiscard]] bool readStrings(std::string_view data, std::byte* out, std::size_t size);
 
-// Text for messages: quoted, at most 80 bytes.
-[[nodiscard]] std::string quoted(std::string_view text);
+// Text for messages: in quotes, at most 80 bytes. Not called quoted: with a std::string, std::quoted would be found as well, and taken.
+[[nodiscard]] std::string inQuotes(std::string_view text);
 
 [[nodiscard]] Error badRequest(std::string reason, std::string message);
 

@@ -101,7 +101,7 @@ std::string_view rangeText(ElementType type) {
 }
 
 Error elementError(std::string_view name, std::size_t index, std::string_view token, ElementType type, Fault fault) {
-  std::string message = "element " + std::to_string(index) + " of input " + quoted(name) + " is " + std::string(token.substr(0, 40)) + ", ";
+  std::string message = "element " + std::to_string(index) + " of input " + inQuotes(name) + " is " + std::string(token.substr(0, 40)) + ", ";
   const std::string typeName(elementTypeName(type));
   switch (fault) {
     case Fault::NotWhole: message += "but " + typeName + " takes whole numbers"; break;
@@ -134,7 +134,7 @@ Status readAll(std::string_view name, std::string_view data, ElementType type, s
   }
   if (index != count)
     return badRequest("InvalidData",
-                      "input " + quoted(name) + " has " + std::to_string(index) + " elements, its shape says " + std::to_string(count));
+                      "input " + inQuotes(name) + " has " + std::to_string(index) + " elements, its shape says " + std::to_string(count));
   return {};
 }
 
@@ -167,21 +167,22 @@ Status appendByteStrings(std::string& json, const TensorSpec& spec, std::int64_t
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t length = 0;
     if (data.size() - at < sizeof length)
-      return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " is shorter than its shape says"};
+      return Error{Code::Internal, "InvalidOutput", "the model's output " + inQuotes(spec.name) + " is shorter than its shape says"};
     std::memcpy(&length, data.data() + at, sizeof length);
     at += sizeof length;
     if (length > data.size() - at)
-      return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " has an element longer than the tensor"};
+      return Error{Code::Internal, "InvalidOutput", "the model's output " + inQuotes(spec.name) + " has an element longer than the tensor"};
     const std::string_view element(text + at, length);
     if (!isUtf8(element)) {
-      return badRequest("NotUtf8", "element " + std::to_string(i) + " of output " + quoted(spec.name) +
+      return badRequest("NotUtf8", "element " + std::to_string(i) + " of output " + inQuotes(spec.name) +
                                        " is not UTF-8, so JSON cannot carry it; ask for it with parameter \"binary_data\": true");
     }
     if (i > 0) json += ',';
     appendJsonString(json, element);
     at += length;
   }
-  if (at != data.size()) return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " is longer than its shape says"};
+  if (at != data.size())
+    return Error{Code::Internal, "InvalidOutput", "the model's output " + inQuotes(spec.name) + " is longer than its shape says"};
   return {};
 }
 
@@ -189,7 +190,7 @@ Status appendByteStrings(std::string& json, const TensorSpec& spec, std::int64_t
 
 Status readNumbers(std::string_view name, std::string_view data, ElementType type, const Shape& shape, std::span<std::byte> out) {
   if (!nestedAs(data, shape))
-    return badRequest("InvalidData", "data of input " + quoted(name) + " is nested in another way than shape " + shapeText(shape) +
+    return badRequest("InvalidData", "data of input " + inQuotes(name) + " is nested in another way than shape " + shapeText(shape) +
                                          "; send it flat or nested as the shape says");
   switch (type) {
     case ElementType::Bool: return readAll<std::uint8_t>(name, data, type, out, parseBool);
@@ -207,7 +208,7 @@ Status readNumbers(std::string_view name, std::string_view data, ElementType typ
     case ElementType::Bf16:
     case ElementType::ByteString: break;
   }
-  return badRequest("InvalidData", "input " + quoted(name) + " cannot be sent as JSON numbers");
+  return badRequest("InvalidData", "input " + inQuotes(name) + " cannot be sent as JSON numbers");
 }
 
 bool nestedAs(std::string_view data, const Shape& shape) {
@@ -261,7 +262,7 @@ Status appendTensor(std::string& json, const TensorSpec& spec, const Shape& shap
   const auto count = elementCount(shape);
   const auto bytes = tensorBytes(spec.type, shape);
   if (!count || (spec.type != ElementType::ByteString && bytes != data.size())) {
-    return Error{Code::Internal, "InvalidOutput", "the model's output " + quoted(spec.name) + " does not have the size that its shape says"};
+    return Error{Code::Internal, "InvalidOutput", "the model's output " + inQuotes(spec.name) + " does not have the size that its shape says"};
   }
   Status status;
   json += '[';
@@ -280,7 +281,7 @@ Status appendTensor(std::string& json, const TensorSpec& spec, const Shape& shap
     case ElementType::ByteString: status = appendByteStrings(json, spec, *count, data); break;
     case ElementType::Fp16:
     case ElementType::Bf16:
-      status = badRequest("NotInJson", "output " + quoted(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
+      status = badRequest("NotInJson", "output " + inQuotes(spec.name) + " is " + std::string(elementTypeName(spec.type)) +
                                            ", which JSON cannot carry; ask for it with parameter \"binary_data\": true");
       break;
   }
