@@ -7,7 +7,9 @@ namespace coterie::gateway {
 
 namespace {
 
+constexpr std::string_view kUnknownTenant = "UnknownTenant";
 constexpr Nanos kTick = Millis(100);
+constexpr Nanos kLongestCatchUp = Seconds(2);  // then what is not known here does not exist
 
 Refused unknownModel(std::string_view model) {
   return {{Code::NotFound, "UnknownModel",
@@ -54,14 +56,16 @@ Gateway::Core::~Core() {
 
 // --- Who calls, and what for ---
 
-void Gateway::Core::onRequest(const Context& context) {
+void Gateway::Core::onRequest(const Context& context, bool caughtUp) {
   const http::RequestHead& head = context->head();
-  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now()};
+  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now(), caughtUp};
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
   const auto tenant = whoCalls(head);
   if (!tenant) {
+    const bool mayCome = tenant.error().reason == kUnknownTenant && !caughtUp;
+    if (mayCome && catchUp([this, context] { onRequest(context, true); })) return;
     ++unauthenticated_.started;
     unauthenticated_.answer(401, tenant.error().reason);
     return context->respond(refusalResponse({tenant.error(), {}, {}, 0}, call.requestId, rng_));
@@ -83,9 +87,35 @@ Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
   if (!name) return name.error();
   const auto known = tenantIds_.find(*name);
   if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
-    return Error{Code::Unauthenticated, "UnknownTenant", "this key's tenant does not exist any more"};
+    return Error{Code::Unauthenticated, std::string(kUnknownTenant), "this key's tenant does not exist any more"};
   }
   return tenants_[static_cast<std::size_t>(known->second.value)].get();
+}
+
+// An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was
+// acknowledged before has arrived. Rounds are shared: however many ask, one is under way. False: there is nobody to ask.
+bool Gateway::Core::catchUp(std::function<void()> then) {
+  if (!options_.catchUp) return false;
+  const bool underWay = !catchingUp_.empty();
+  (underWay ? catchUpNext_ : catchingUp_).push_back(std::move(then));
+  if (!underWay) startCatchUp();
+  return true;
+}
+
+void Gateway::Core::startCatchUp() {
+  const std::uint64_t round = ++catchUpRound_;
+  catchUpTimer_ = loop_.after(kLongestCatchUp, [this, round] { caughtUp(round); });
+  options_.catchUp([self = self_, round] {
+    if (*self != nullptr) (*self)->caughtUp(round);
+  });
+}
+
+void Gateway::Core::caughtUp(std::uint64_t round) {
+  if (round != catchUpRound_ || catchingUp_.empty()) return;
+  catchUpTimer_.reset();
+  const auto now = std::exchange(catchingUp_, std::exchange(catchUpNext_, {}));
+  if (!catchingUp_.empty()) startCatchUp();
+  for (const auto& then : now) then();
 }
 
 // Endpoints that need no key.
@@ -120,7 +150,15 @@ void Gateway::Core::route(Call& call) {
     default: break;
   }
   const auto service = find(*call.tenant, call.target.model);
-  if (!service) return refuse(call, unknownModel(call.target.model));
+  if (!service) {
+    const bool mayCome = !call.caughtUp;
+    if (mayCome && catchUp([this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, at = call.now] {
+          Call again{context, target, id, tenant, at, true};
+          route(again);
+        }))
+      return;
+    return refuse(call, unknownModel(call.target.model));
+  }
   if (!call.target.version.empty() && call.target.version != oip::kModelVersion) {
     return refuse(
         call,
@@ -254,8 +292,8 @@ void Gateway::Core::setLanes(const ServiceName& name, InstanceId instance, LaneA
   }
 }
 
-void Gateway::Core::endedFromOutside(const ServiceName& name, InstanceId instance) {
-  if (const auto found = services_.find(name); found != services_.end()) found->second->crashes.notItsFault(instance);
+void Gateway::Core::endedFromOutside(InstanceId instance) {
+  for (const auto& [name, service] : services_) service->crashes.notItsFault(instance);
 }
 
 void Gateway::Core::lanesChanged(Deployment& deployment) {
@@ -362,7 +400,7 @@ std::shared_ptr<const ServiceLoad> Gateway::publishService(const ServiceName& se
   return core_->publishService(service, settings, backend, std::move(drained));
 }
 void Gateway::withdrawService(const ServiceName& service, std::function<void()> drained) { core_->withdrawService(service, std::move(drained)); }
-void Gateway::endedFromOutside(const ServiceName& service, InstanceId instance) { core_->endedFromOutside(service, instance); }
+void Gateway::endedFromOutside(InstanceId instance) { core_->endedFromOutside(instance); }
 void Gateway::setLanes(const ServiceName& service, InstanceId instance, LaneAllowance allowance) { core_->setLanes(service, instance, allowance); }
 void Gateway::drain() { core_->drain(); }
 GatewaySnapshot Gateway::snapshot() const { return core_->snapshot(); }

@@ -33,13 +33,13 @@ class Gateway::Core final : public DeploymentEvents {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  void onRequest(const std::shared_ptr<http::RequestContext>& context);
+  void onRequest(const std::shared_ptr<http::RequestContext>& context, bool caughtUp = false);
   void setTenant(const TenantName& name, const TenantSettings& settings);
   void removeTenant(const TenantName& name);
   std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend,
                                                     std::function<void()> drained);
   void withdrawService(const ServiceName& name, std::function<void()> drained);
-  void endedFromOutside(const ServiceName& name, InstanceId instance);
+  void endedFromOutside(InstanceId instance);
   void setLanes(const ServiceName& name, InstanceId instance, LaneAllowance allowance);
   void drain() { draining_ = true; }
   [[nodiscard]] GatewaySnapshot snapshot() const;
@@ -55,6 +55,7 @@ class Gateway::Core final : public DeploymentEvents {
     std::string requestId;
     Tenant* tenant{nullptr};
     Instant now{};
+    bool caughtUp{false};  // what it does not find is not there
   };
   // Names an inference in callbacks; small enough to live inside a std::function.
   struct Ticket {
@@ -68,6 +69,9 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
   Tenant& tenantNamed(const TenantName& name);
+  bool catchUp(std::function<void()> then);
+  void startCatchUp();
+  void caughtUp(std::uint64_t round);
   void answerOpen(Call& call);
   void route(Call& call);
   void refuse(Call& call, const Refused& refused);
@@ -153,6 +157,10 @@ class Gateway::Core final : public DeploymentEvents {
   std::vector<std::uint32_t> freeInferences_;
   RequestCounts unauthenticated_;
   std::int64_t bufferedBytes_{0};
+  std::vector<std::function<void()>> catchingUp_;   // go on when this round of catching up is over
+  std::vector<std::function<void()>> catchUpNext_;  // came after it had begun
+  std::uint64_t catchUpRound_{0};
+  TimerHandle catchUpTimer_;
   TimerHandle tick_;
   bool ticking_{false};
   std::shared_ptr<Core*> self_;  // null inside once this is gone: for callbacks of backends

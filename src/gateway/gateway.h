@@ -56,6 +56,9 @@ struct GatewayOptions {
   // JSON and compressed bodies of all requests, and answers that are written or wait for their clients to read them. A tenant may hold as many of
   // these bytes as it leaves free, so the first hoarder gets half; more: 503 BuffersFull.
   Bytes maxBufferedBytes{512LL * 1024 * 1024};
+  // Calls back (later, on this loop) when all that was acknowledged to administrators before has been told to this gateway. A request for a service
+  // or tenant that is not known waits for it, two seconds at most, before it is told so. Empty: told at once.
+  std::function<void(std::function<void()> done)> catchUp;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 
@@ -108,9 +111,9 @@ class Gateway final : public http::RequestHandler {
                                                     std::function<void()> drained = {});
   // New requests get 404 from here on; `drained` as above.
   void withdrawService(const ServiceName& service, std::function<void()> drained = {});
-  // That instance was ended by somebody outside (kill -9, and not for its memory): what it ran is not held to have crashed it. May come after the
-  // crash was seen here.
-  void endedFromOutside(const ServiceName& service, InstanceId instance);
+  // That instance was ended by somebody outside (kill -9, and not for its memory): what it ran is not held to have crashed it. To be
+  // called after the crash was seen here. O(services).
+  void endedFromOutside(InstanceId instance);
   // From the DRC. An instance never mentioned may use one own lane.
   void setLanes(const ServiceName& service, InstanceId instance, LaneAllowance allowance);
 

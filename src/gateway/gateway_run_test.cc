@@ -198,7 +198,7 @@ TEST_F(GatewayTest, AKillFromOutsideIsNotHeldAgainstWhatRan) {
     const Sent sent = infer();
     backend.crash(instance, 0);
     EXPECT_EQ(sent->status, 503) << instance;
-    gateway.endedFromOutside({"na", "m"}, InstanceId(instance));
+    gateway.endedFromOutside(InstanceId(instance));
   }
 }
 

@@ -159,5 +159,55 @@ TEST_F(GatewayTest, TheModelsErrorIsTheAnswer) {
   EXPECT_TRUE(has(sent->text, "\"error\":\"bad node\",\"reason\":\"RunFailed\""));
 }
 
+// --- What is acknowledged elsewhere a moment before it is known here ---
+
+class WithCatchUp : public GatewayTest {
+ protected:
+  WithCatchUp() : GatewayTest(options(this)) {}
+  static GatewayOptions options(WithCatchUp* test) {
+    GatewayOptions options;
+    options.catchUp = [test](std::function<void()> done) { test->rounds.push_back(std::move(done)); };
+    return options;
+  }
+  std::vector<std::function<void()>> rounds;
+};
+
+TEST_F(WithCatchUp, AServiceAppliedAMomentAgoIsFound) {
+  const Sent early = infer();
+  EXPECT_EQ(early->status, 0);
+  ASSERT_EQ(rounds.size(), 1U);
+  publish({"na", "m"}, FakeBackend::Mode::Echo);
+  const Sent known = infer();  // asks nobody
+  const Sent later = infer("no-such");
+  rounds[0]();
+  loop.runUntilIdle();
+  EXPECT_EQ(early->status, 200);
+  EXPECT_EQ(known->status, 200);
+  EXPECT_EQ(later->status, 0);  // what it looks for may have been acknowledged after the first round had begun
+  ASSERT_EQ(rounds.size(), 2U);
+  rounds[1]();
+  EXPECT_EQ(later->status, 404);
+  EXPECT_EQ(gateway.snapshot().tenants[0].concurrent, 0);
+  EXPECT_EQ(gateway.snapshot().tenants[0].requests.underWay(), 0);
+}
+
+TEST_F(WithCatchUp, ATenantMadeAMomentAgoIsKnown) {
+  const Sent sent = get("/v2/models/m/ready", "key-gone");
+  EXPECT_EQ(sent->status, 0);
+  gateway.setTenant(TenantName("gone"), {{"ng"}, 100, {}});
+  rounds.at(0)();
+  EXPECT_EQ(sent->status, 404);
+}
+
+TEST_F(WithCatchUp, NobodyWaitsForEver) {
+  const Sent sent = infer();
+  const Sent wrongKey = get("/v2/models/m", "key-wrong");
+  EXPECT_EQ(wrongKey->status, 401);  // that is known at once
+  loop.advance(Seconds(2));
+  EXPECT_EQ(sent->status, 404);
+  rounds.at(0)();
+  EXPECT_EQ(sent->answers, 1);
+}
+
 }  // namespace
 }  // namespace coterie::gateway
