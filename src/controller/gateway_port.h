@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "base/units.h"
 #include "model/ids.h"
 #include "model/objects.h"
 #include "ports/container_runtime.h"
@@ -20,6 +21,7 @@ struct GatewayService {
   TenantName tenant;
   std::string notReadyReason;   // CamelCase: why no instance serves; empty: one does
   std::string notReadyMessage;
+  Instant noInstanceBefore{};   // known: the restart back-off; zero: not known
 };
 
 class GatewayPort {
@@ -36,6 +38,8 @@ class GatewayPort {
   virtual void suspendInstance(InstanceId /*instance*/) {}
   virtual void resumeInstance(InstanceId /*instance*/) {}
   virtual void instanceGone(InstanceId instance) = 0;  // ended, whatever the reason; also for ones never added
+  // After instanceGone: it was killed by somebody outside, so what it ran is not to blame.
+  virtual void instanceEndedFromOutside(InstanceId) {}
 };
 
 }  // namespace coterie::controller

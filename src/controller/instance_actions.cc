@@ -101,6 +101,7 @@ void InstanceReconciler::instanceEnded(InstanceId id, const InstanceEnd& end) {
   const auto [record, instance] = find(id);
   if (instance == nullptr) return;
   ports_.gateway.instanceGone(id);
+  if (end.fromOutside) ports_.gateway.instanceEndedFromOutside(id);
   ports_.allocation.instanceEnded(record->group, id);
   const bool asked = instance->state >= InstanceState::Draining;
   if (asked || end.reason == EndReason::Stopped) {

@@ -195,6 +195,10 @@ void InstanceReconciler::tellGateway(ServiceRecord& record) {
     const Condition ready = readyOf(record);
     told.notReadyReason = ready.reason;
     told.notReadyMessage = ready.message;
+    const bool coming = std::any_of(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) {
+      return i.state == InstanceState::Starting || i.state == InstanceState::Ready;
+    });
+    if (!coming && record.backoff.waits(ports_.loop.clock().now())) told.noInstanceBefore = record.backoff.until();
   }
   std::string fingerprint =
       told.tenant.value + "|" + std::to_string(record.generation) + "|" + record.uid + "|" + told.notReadyReason + "|" + told.notReadyMessage;

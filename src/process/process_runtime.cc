@@ -401,7 +401,8 @@ InstanceEnd ProcessRuntime::endOf(const Instance& instance, const ExitStatus& st
   std::string message = "the model server ended with " + describe(status);
   if (instance.state == State::Loading) message += " while it loaded " + fileName(instance.spec.modelPath);
   if (!instance.errorTail.empty()) message += ": " + channel::printable(instance.errorTail, kErrorTail);
-  return {EndReason::Crashed, std::move(message)};
+  // Without a memory group of its own, the machine's lack of memory looks the same as somebody's kill -9.
+  return {EndReason::Crashed, std::move(message), killed && instance.memory.valid() && instance.state == State::Ready};
 }
 
 void ProcessRuntime::onExit(Instance& instance) {

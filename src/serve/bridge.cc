@@ -79,6 +79,7 @@ void Bridge::setService(const controller::GatewayService& service) {
   entry.settings.deadline = spec.objective ? spec.objective->latency * kDeadlinesPerObjective : kDefaultDeadline;
   entry.settings.notReadyReason = service.notReadyReason;
   entry.settings.notReadyMessage = service.notReadyMessage;
+  entry.settings.noInstanceBefore = service.noInstanceBefore;
   // Who is told to have no instance gets none however long a request waits.
   entry.settings.waitForInstance = spec.instances == 0 ? Nanos{} : gateway::ServiceSettings{}.waitForInstance;
   entry.settings.queueFormed = [this, name] {
@@ -132,6 +133,10 @@ void Bridge::instanceGone(InstanceId instance) {
   allowances_.erase(instance);
   suspended_.erase(instance);
   gatewayLoop_.post([this, instance] { side_->instanceGone(instance); });
+}
+
+void Bridge::instanceEndedFromOutside(InstanceId instance) {
+  gatewayLoop_.post([this, instance] { gateway_.endedFromOutside(instance); });
 }
 
 TenantId Bridge::tenantId(const TenantName& tenant) const {

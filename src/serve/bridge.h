@@ -59,6 +59,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   void suspendInstance(InstanceId instance) override;
   void resumeInstance(InstanceId instance) override;
   void instanceGone(InstanceId instance) override;
+  void instanceEndedFromOutside(InstanceId instance) override;
 
   // controller::AllocationPort
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override;

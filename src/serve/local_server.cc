@@ -69,6 +69,14 @@ std::string urlOf(const std::string& address, std::uint16_t port) {
   return address.find(':') == std::string::npos ? fmt::format("http://{}:{}", address, port) : fmt::format("http://[{}]:{}", address, port);
 }
 
+// What an acknowledged write changes is told to the gateway within so many turns: the store's watch, the tenants' pass, the services' pass.
+constexpr int kTurnsToGateway = 3;
+
+void afterTurns(EventLoop& loop, int turns, std::function<void()> then) {
+  if (turns == 0) return then();
+  loop.post([&loop, turns, then = std::move(then)]() mutable { afterTurns(loop, turns - 1, std::move(then)); });
+}
+
 // Signals are the control loop's business: the gateway's thread takes none.
 std::thread gatewayThread(http::AsioLoop& loop) {
   sigset_t all, before;
@@ -194,6 +202,9 @@ Status LocalServer::Parts::buildGateway() {
   gateway::GatewayOptions wanted;
   wanted.version = kVersion;
   wanted.seed = static_cast<std::uint64_t>(startedWall.micros);
+  wanted.catchUp = [this](std::function<void()> done) {
+    afterTurns(control, kTurnsToGateway, [this, done = std::move(done)] { gatewayLoop.post(done); });
+  };
   gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<TenantName> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
     if (!identity) return identity.error();
