@@ -228,7 +228,7 @@ Result<std::unique_ptr<Server>> Server::listenTcp(AsioLoop& loop, const std::str
   auto parsed = parseAddress(address, port);
   if (!parsed.ok()) return parsed.error();
   if (!parsed->loopback && !options.allowNonLoopback) {
-    return Error{Code::PermissionDenied, "NotLoopback", "clear text is served on loopback only, not on " + address + ", unless the options allow it"};
+    return Error{Code::PermissionDenied, "NotLoopback", "clear text is served on loopback only, not on " + address + "; --allow-non-loopback allows it where the network is trusted"};
   }
   UniqueFd fd(::socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;

@@ -181,12 +181,7 @@ Metric& Family<Metric>::find(std::vector<std::string> values) {
   if (values.size() != description_.labels.size()) broken(description_, "as many label values as labels");
   const std::lock_guard lock(registry_.mutex_);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = registry_.admit(description_.labels[i], cleaned(std::move(values[i])));
-  auto found = series_.find(values);
-  if (found == series_.end()) {
-    found = series_.try_emplace(std::move(values), bounds_).first;
-  }
-  found->second.hidden = false;
-  return found->second.metric;
+  return series_.try_emplace(std::move(values), bounds_).first->second;
 }
 template class Family<Counter>;
 template class Family<Gauge>;
@@ -233,14 +228,11 @@ std::string Registry::admit(const std::string& label, std::string value) {
 }
 
 template <typename Metric>
-void Registry::hide(Families<Metric>& families, const std::string& label, const std::string& value, bool hidden) {
+void Registry::drop(Families<Metric>& families, const std::string& label, const std::string& value) {
   for (auto& [name, family] : families) {
     const auto& labels = family->description_.labels;
     const auto at = static_cast<std::size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
-    if (at == labels.size()) continue;
-    for (auto& [values, series] : family->series_) {
-      if (values[at] == value) series.hidden = hidden;
-    }
+    if (at < labels.size()) std::erase_if(family->series_, [&](const auto& entry) { return entry.first[at] == value; });
   }
 }
 
@@ -249,9 +241,6 @@ void Registry::pin(const std::string& label, const std::string& value) {
   const std::lock_guard lock(mutex_);
   labels_[label].pinned.insert(shown);
   labels_[label].seen.erase(shown);
-  hide(counters_, label, shown, false);
-  hide(gauges_, label, shown, false);
-  hide(histograms_, label, shown, false);
 }
 
 void Registry::forget(const std::string& label, const std::string& value) {
@@ -259,9 +248,9 @@ void Registry::forget(const std::string& label, const std::string& value) {
   const std::lock_guard lock(mutex_);
   labels_[label].pinned.erase(shown);
   labels_[label].seen.erase(shown);
-  hide(counters_, label, shown, true);
-  hide(gauges_, label, shown, true);
-  hide(histograms_, label, shown, true);
+  drop(counters_, label, shown);
+  drop(gauges_, label, shown);
+  drop(histograms_, label, shown);
 }
 
 std::string Registry::scrape() const {
@@ -269,12 +258,9 @@ std::string Registry::scrape() const {
   const std::lock_guard lock(mutex_);
   const auto write = [&out](const auto& families, std::string_view type) {
     for (const auto& [name, family] : families) {
-      const bool visible = std::any_of(family->series_.begin(), family->series_.end(), [](const auto& entry) { return !entry.second.hidden; });
-      if (!visible) continue;
+      if (family->series_.empty()) continue;  // no header without a series
       writeHeader(out, family->description_, type);
-      for (const auto& [values, series] : family->series_) {
-        if (!series.hidden) writeSeriesOf(out, family->description_, values, series.metric);
-      }
+      for (const auto& [values, metric] : family->series_) writeSeriesOf(out, family->description_, values, metric);
     }
   };
   write(counters_, "counter");

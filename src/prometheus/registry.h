@@ -10,9 +10,10 @@
 // Names are checked when a family is made (a wrong one is a broken invariant): prefix coterie_, lower case, counters end in _total (after the unit),
 // times are given in Nanos and shown as _seconds, sizes as _bytes; HELP and TYPE on all. A family asked for twice is the same one. Cardinality: of
 // each label (by its name, over all families) at most `maxLabelValues` values are shown; later ones become "other". Pinned values (configured names)
-// are always shown and do not count. forget() hides a deleted name's series; a later pin brings them back as they were. Thread rule: one writer per
-// metric (its loop), with()/pin()/forget()/scrape() from any thread (a mutex, never taken by add/set/observe). References stay valid as long as the
-// registry. Complexity: add, set O(1); observe O(buckets); with O(log series); scrape O(series). Errors: none.
+// are always shown and do not count. forget() drops a deleted name's series with their memory; if the name comes back they begin anew, which readers
+// take for a restart. Thread rule: one writer per metric (its loop), with()/pin()/forget()/scrape() from any thread (a mutex, never taken by
+// add/set/observe). References stay valid until one of their label's values is forgotten, else as long as the registry. Complexity: add, set O(1);
+// observe O(buckets); with O(log series); forget and scrape O(series). Errors: none.
 #pragma once
 
 #include <atomic>
@@ -111,18 +112,13 @@ class Family {
 
  private:
   friend class Registry;
-  struct Series {
-    explicit Series(const std::vector<std::int64_t>& bounds) : metric(bounds) {}
-    Metric metric;
-    bool hidden{false};
-  };
   Family(Registry& registry, Description description, std::vector<std::int64_t> bounds)
       : registry_(registry), description_(std::move(description)), bounds_(std::move(bounds)) {}
 
   Registry& registry_;
   Description description_;
   std::vector<std::int64_t> bounds_;  // histograms only
-  std::map<std::vector<std::string>, Series> series_;
+  std::map<std::vector<std::string>, Metric> series_;
 };
 
 class Registry {
@@ -158,7 +154,7 @@ class Registry {
   // "other" once the label has too many values. Call with the mutex held.
   [[nodiscard]] std::string admit(const std::string& label, std::string value);
   template <typename Metric>
-  void hide(Families<Metric>& families, const std::string& label, const std::string& value, bool hidden);
+  static void drop(Families<Metric>& families, const std::string& label, const std::string& value);
 
   std::size_t maxLabelValues_;
   mutable std::mutex mutex_;

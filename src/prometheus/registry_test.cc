@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -95,18 +96,31 @@ TEST(Registry, ValuesBeyondTheCapBecomeOtherAndPinnedOnesStayVisible) {
   EXPECT_NE(registry.scrape().find("coterie_errors_total{tenant=\"other\"} 1\n"), std::string::npos);
 }
 
-TEST(Registry, DeletedNamesDisappearAndComeBackWithTheirTotals) {
+TEST(Registry, DeletedNamesDisappearAndBeginAnewWhenTheyComeBack) {
   Registry registry;
   registry.pin("tenant", "audio");
-  auto& requests = registry.counter({"coterie_requests_total", "Requests.", {"tenant"}});
-  Counter& counter = requests.with({"audio"});
-  counter.add(3);
+  auto& requests = registry.counter({"coterie_requests_total", "Requests.", {"tenant", "code"}});
+  requests.with({"audio", "200"}).add(3);
   registry.forget("tenant", "audio");
   EXPECT_EQ(registry.scrape(), "");  // no header without a series
-  counter.add();                     // an old reference is harmless
   registry.pin("tenant", "audio");
-  EXPECT_NE(registry.scrape().find("{tenant=\"audio\"} 4\n"), std::string::npos);
-  EXPECT_EQ(&requests.with({"audio"}), &counter);
+  EXPECT_EQ(registry.scrape(), "");
+  requests.with({"audio", "200"}).add();
+  EXPECT_NE(registry.scrape().find("{tenant=\"audio\",code=\"200\"} 1\n"), std::string::npos);
+}
+
+TEST(Registry, ForgettingOneNameTouchesNoOther) {
+  Registry registry;
+  auto& requests = registry.counter({"coterie_requests_total", "Requests.", {"tenant", "service"}});
+  Counter& kept = requests.with({"audio", "speech"});
+  requests.with({"documents", "audio"}).add();  // the same word under another label
+  requests.with({"audio", "notes"}).add();
+  registry.forget("service", "notes");
+  kept.add(7);
+  const std::string text = registry.scrape();
+  EXPECT_NE(text.find("{tenant=\"audio\",service=\"speech\"} 7\n"), std::string::npos);
+  EXPECT_NE(text.find("{tenant=\"documents\",service=\"audio\"} 1\n"), std::string::npos);
+  EXPECT_EQ(text.find("notes"), std::string::npos);
 }
 
 TEST(Registry, TheSameFamilyTwiceIsOne) {

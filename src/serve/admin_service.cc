@@ -49,37 +49,40 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   explanation.floor = summary->spec.minCpus;
   explanation.ceiling = summary->spec.maxCpus;
   explanation.instances = summary->serving;
-  explanation.whyThisMany.push_back({"Instances", summary->spec.instances
-                                                      ? "spec.instances asks for " + std::to_string(*summary->spec.instances) + " instances"
-                                                      : std::to_string(summary->desired) + " instances, within minInstances..maxInstances"});
+  const auto instancesText = [](int count) { return std::to_string(count) + (count == 1 ? " instance" : " instances"); };
+  explanation.whyThisMany.push_back({"Instances", summary->spec.instances ? "spec.instances asks for " + instancesText(*summary->spec.instances)
+                                                                          : instancesText(summary->desired) + ", within minInstances..maxInstances"});
   for (const auto& obstacle : summary->obstacles) explanation.whyNotMore.push_back({obstacle.reason, obstacle.message});
-  const auto group = parts_.drc.explainGroup(summary->group);
-  if (!group) return explanation;
-  explanation.entitlement = group->entitlement;
-  explanation.demand = group->demand;
   const agent::DrcView view = parts_.drc.view();
+  if (const auto group = parts_.drc.explainGroup(summary->group)) explainCpus(*group, view, explanation);
+  if (view.frozen) explanation.whyNotMore.push_back({"ControllerOff", "`coterie drc off` is in force: plans are frozen; `coterie drc on` resumes"});
+  leaveNothingOpen(explanation, {MilliCpu(1000LL * (view.allowed & view.online).count()), parts_.drc.groups().size(), summary->spec.instances == 0});
+  return explanation;
+}
+
+void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) {
+  explanation.entitlement = group.entitlement;
+  explanation.demand = group.demand;
   CpuSet home;
   CpuSet loans;
-  for (const auto& container : group->containers) {
+  for (const auto& container : group.containers) {
     home |= container.home;
     loans |= container.loans;
     explanation.ownLanes += container.lanes.ownLanes;
     explanation.loanLanes += container.lanes.loanLanes;
   }
-  (group->inPool ? explanation.pool : explanation.home) = group->inPool ? view.pool.toString() : home.toString();
+  (group.inPool ? explanation.pool : explanation.home) = group.inPool ? view.pool.toString() : home.toString();
   explanation.loans = loans.toString();
-  if (group->inPool) {
+  if (group.inPool) {
     explanation.whyThese.push_back(
         {"SharedPool", "services entitled to less than one CPU share the pool, CPUs " + view.pool.toString() + ", each by its weight"});
   }
-  ReasonTexts texts = explainReasons(group->reasons, explanation.tenant);
+  ReasonTexts texts = explainReasons(group.reasons, explanation.tenant);
   const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(explanation.whyThese, texts.whyThese);
   append(explanation.whyThisMany, texts.whyThisMany);
   append(explanation.whyNotMore, texts.whyNotMore);
   for (const auto& caveat : view.caveats) explanation.whyThese.push_back({"Enforcement", view.controller + ": " + caveat});
-  if (view.frozen) explanation.whyNotMore.push_back({"ControllerOff", "`coterie drc off` is in force: plans are frozen; `coterie drc on` resumes"});
-  return explanation;
 }
 
 Result<std::vector<admin::InstanceInfo>> AdminService::instances(const ServiceName& service) const {

@@ -1,5 +1,7 @@
 #include "serve/explain_text.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace coterie::serve {
@@ -80,6 +82,38 @@ ReasonTexts explainReasons(const std::vector<Reason>& reasons, const TenantName&
     list.push_back({std::string(allocation::reasonName(reason.code)), one.text});
   }
   return texts;
+}
+
+void leaveNothingOpen(admin::Explanation& explanation, const Situation& situation) {
+  const std::string name = explanation.service.path();
+  const bool nowhere = explanation.home.empty() && explanation.pool.empty();
+  if (explanation.whyThese.empty()) {
+    explanation.whyThese.push_back(nowhere ? admin::Because{"NoCpus", "it has none: CPUs go to services whose instances may run"}
+                                           : admin::Because{"FirstFit", "they were free when it came, and nothing better is free now"});
+  }
+  if (explanation.whyThisMany.empty()) explanation.whyThisMany.push_back({"NoPlan", "no plan speaks of it yet: the next one comes within a second"});
+  if (!explanation.whyNotMore.empty()) return;
+  const auto because = [&explanation](std::string reason, std::string message) {
+    explanation.whyNotMore.push_back({std::move(reason), std::move(message)});
+  };
+  if (situation.stopped) return because("Stopped", fmt::format("it is told to have no instance; `coterie scale {} --instances 1` starts one", name));
+  if (nowhere)
+    return because("NoInstance", fmt::format("none of its instances may run yet; `coterie describe service/{}` says what they wait for", name));
+  if (explanation.entitlement >= situation.capacity) return because("WholeMachine", "it is entitled to the whole machine");
+  if (explanation.ceiling.value > 0 && explanation.entitlement >= explanation.ceiling)
+    return because("CappedAtCeiling", fmt::format("maxCpus ends at {}; a higher one lets it have more", cpusText(explanation.ceiling)));
+  const std::size_t others = situation.services > 1 ? situation.services - 1 : 0;
+  because("SharedMachine",
+          others == 0 ? fmt::format("its instances cannot use more of the machine's {}", cpusText(situation.capacity))
+                      : fmt::format("the machine's {} are shared by weight with {} other service{}; a higher weight or minCpus gives it more of them",
+                                    cpusText(situation.capacity), others, others == 1 ? "" : "s"));
+  if (explanation.demand <= explanation.entitlement) {
+    because("DemandMet", fmt::format("its requests of the last seconds need {}, no more than its share",
+                                     explanation.demand.value == 0 ? "nothing" : cpusText(explanation.demand)));
+  } else {
+    because("DemandAboveShare",
+            fmt::format("its requests could use {}: while they wait, it borrows CPUs that others leave idle", cpusText(explanation.demand)));
+  }
 }
 
 }  // namespace coterie::serve

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -35,6 +36,7 @@
 #include "serve/bridge.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
+#include "serve/log_keeper.h"
 #include "serve/metrics.h"
 #include "serve/version.h"
 #include "sqlite/sqlite_store.h"
@@ -77,6 +79,13 @@ void afterTurns(EventLoop& loop, int turns, std::function<void()> then) {
   loop.post([&loop, turns, then = std::move(then)]() mutable { afterTurns(loop, turns - 1, std::move(then)); });
 }
 
+// A port in use is mended on the command line, so the message names the option that does it.
+Error listenError(const Error& error, std::string_view option, const std::string& address, std::uint16_t port) {
+  if (error.reason != "AddressInUse") return error;
+  return {error.code, error.reason,
+          fmt::format("port {} of {} is in use; choose another with {} PORT, or any free one with {} 0", port, address, option, option)};
+}
+
 // Signals are the control loop's business: the gateway's thread takes none.
 std::thread gatewayThread(http::AsioLoop& loop) {
   sigset_t all, before;
@@ -110,6 +119,7 @@ struct LocalServer::Parts {
   std::unique_ptr<process::ProcessRuntime> runtime;
   std::unique_ptr<gateway::Gateway> gateway;
   std::unique_ptr<Bridge> bridge;
+  std::unique_ptr<LogKeeper> logKeeper;
   std::unique_ptr<http::Server> gatewayServer;
   std::unique_ptr<CpuController> controller;
   std::unique_ptr<agent::RealtimeApplier> applier;
@@ -188,13 +198,7 @@ void LocalServer::Parts::buildRuntime() {
   wanted.runtimeLibrary = options.runtime.empty() ? defaultRuntime() : options.runtime;
   wanted.worker = options.worker;
   wanted.sandbox = options.sandbox;
-  wanted.onErrorText = [this](InstanceId id, std::string_view text) {
-    for (const auto& summary : services->summaries()) {
-      for (const auto& instance : summary.instances) {
-        if (instance.id == id) return logs.append(summary.name, id, text, control.clock().wall());
-      }
-    }
-  };
+  wanted.onErrorText = [this](InstanceId id, std::string_view text) { logs.append(id, text, control.clock().wall()); };
   runtime = std::make_unique<process::ProcessRuntime>(control, wanted);
 }
 
@@ -214,7 +218,7 @@ Status LocalServer::Parts::buildGateway() {
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
   auto server =
       http::Server::listenTcp(gatewayLoop, options.address, options.port, {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *gateway);
-  if (!server) return server.error();
+  if (!server) return listenError(server.error(), "--port", options.address, options.port);
   gatewayServer = std::move(server).value();
   bridge->connectServer(gatewayServer.get());
   return {};
@@ -238,8 +242,9 @@ void LocalServer::Parts::buildReconcilers() {
   config.machineMemory = shape.memory;
   config.systemMemory = kSystemMemory;
   config.machineCpus = std::max(1, (shape.allowed & shape.online).count());
+  logKeeper = std::make_unique<LogKeeper>(logs, control.clock(), *bridge, *bridge);
   services = std::make_unique<controller::InstanceReconciler>(
-      controller::InstanceReconciler::Ports{control, *store, *store, *runtime, *modelFiles, *bridge, *bridge}, config,
+      controller::InstanceReconciler::Ports{control, *store, *store, *runtime, *modelFiles, *logKeeper, *logKeeper}, config,
       [this]() -> const controller::TenantDirectory& { return tenants->directory(); });
   tenants->onChange([this] { services->tenantsChanged(); });
   tenants->askExcess([this](const TenantName& tenant) { return services->excessOf(tenant); });
@@ -260,7 +265,7 @@ Status LocalServer::Parts::buildAdmin() {
       [this] { return readiness(); });
   auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,
                                                  {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *metricsHandler);
-  if (!metricsListener) return metricsListener.error();
+  if (!metricsListener) return listenError(metricsListener.error(), "--admin-port", options.adminAddress, options.adminPort);
   metricsServer = std::move(metricsListener).value();
   version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
   adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);

@@ -5,12 +5,25 @@
 
 namespace coterie::serve {
 
-void LogBook::append(const ServiceName& service, InstanceId instance, std::string_view text, WallTime now) {
-  std::string& partial = partial_[instance];
+void LogBook::append(InstanceId instance, std::string_view text, WallTime now) {
+  const auto found = writers_.find(instance);
+  if (found == writers_.end()) return;
+  auto& [service, partial] = found->second;
   for (const char c : text) {
     if (c == '\n' || partial.size() >= kMaxLine) keep(service, instance, std::exchange(partial, {}), now);
     if (c != '\n') partial += c;
   }
+}
+
+void LogBook::ended(InstanceId instance, WallTime now) {
+  auto gone = writers_.extract(instance);
+  if (gone.empty() || gone.mapped().partial.empty()) return;
+  keep(gone.mapped().service, instance, std::move(gone.mapped().partial), now);
+}
+
+void LogBook::forget(const ServiceName& service) {
+  lines_.erase(service);
+  std::erase_if(writers_, [&](const auto& entry) { return entry.second.service == service; });
 }
 
 void LogBook::keep(const ServiceName& service, InstanceId instance, std::string text, WallTime now) {

@@ -1,6 +1,7 @@
 #include "serve/metrics.h"
 
 #include <array>
+#include <utility>
 
 #include "gateway/statistics.h"
 
@@ -23,14 +24,31 @@ ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
 
 std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                  const std::vector<agent::GroupView>& groups, const agent::DrcView& drc) {
-  for (const auto& tenant : gateway.tenants) registry_.pin("tenant", tenant.tenant.value);
-  for (const auto& service : gateway.services) registry_.pin("service", service.name.path());
+  Names tenants;
+  for (const auto& tenant : gateway.tenants) tenants.insert(tenant.tenant.value);
+  Names services;
+  for (const auto& service : gateway.services) {
+    services.insert(service.name.path());
+    tenants.insert(service.tenant.value);
+  }
+  // A group outlives its service in the gateway while its last instances drain.
+  for (const auto& group : groups) services.insert(group.spec.service.path());
+  show("tenant", tenants_, std::move(tenants));
+  show("service", services_, std::move(services));
   for (const auto& service : gateway.services) fillService(service);
   for (const auto& tenant : gateway.tenants) fillTenant(tenant);
   for (const auto& group : groups) fillGroup(group);
   fillServer(gateway, server);
   fillDrc(drc);
   return registry_.scrape();
+}
+
+void ServeMetrics::show(const std::string& label, Names& shown, Names present) {
+  for (const auto& name : shown) {
+    if (!present.contains(name)) registry_.forget(label, name);
+  }
+  for (const auto& name : present) registry_.pin(label, name);
+  shown = std::move(present);
 }
 
 void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
@@ -89,7 +107,7 @@ void ServeMetrics::fillServer(const gateway::GatewaySnapshot& gateway, const htt
 }
 
 void ServeMetrics::fillGroup(const agent::GroupView& group) {
-  // A service's tenant owns its namespace; the gateway's snapshot has pinned both names.
+  // Without a tenant label: a service's tenant owns its namespace.
   const std::string name = group.spec.service.path();
   const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::MilliCpu) {
     registry_.gauge({family, help, {"service"}, unit}).with({name}).set(value);

@@ -1,10 +1,12 @@
 // What `coterie serve` tells Prometheus: the gateway's counts, each group's CPUs, and the process itself.
 //
 // Nothing here is on the request path: a scrape takes a snapshot of the gateway and of the DRC and mirrors it into a registry, whose labels are
-// bounded (tenants and services are configured names and pinned; reasons are the gateway's own words). Every request metric carries a tenant label.
-// Complexity: O(services + tenants + groups) per scrape. Thread rule: the control loop.
+// bounded (tenants and services are configured names and pinned; reasons are the gateway's own words). A name that neither snapshot has any more is
+// dropped with its series by the scrape that misses it, however it went. Every request metric carries a tenant label. Complexity: O(series) per
+// scrape. Thread rule: the control loop.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,11 +23,10 @@ class ServeMetrics {
   // The text of a scrape, from figures of now.
   [[nodiscard]] std::string scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                    const std::vector<agent::GroupView>& groups, const agent::DrcView& drc);
-  // A deleted service or tenant is no longer shown.
-  void forgetService(const ServiceName& service) { registry_.forget("service", service.path()); }
-  void forgetTenant(const TenantName& tenant) { registry_.forget("tenant", tenant.value); }
 
  private:
+  using Names = std::set<std::string>;
+  void show(const std::string& label, Names& shown, Names present);
   void fillService(const gateway::ServiceSnapshot& service);
   void fillTenant(const gateway::TenantSnapshot& tenant);
   void fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server);
@@ -33,6 +34,8 @@ class ServeMetrics {
   void fillDrc(const agent::DrcView& drc);
 
   prometheus::Registry registry_;
+  Names tenants_;  // shown by the last scrape
+  Names services_;
   std::vector<std::int64_t> bounds_;
 };
 

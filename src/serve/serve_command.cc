@@ -45,6 +45,13 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   ServeOptions options;
   options.state = state;
   options.models = flags.models.empty() ? state + "/models" : flags.models;
+  std::error_code fault;
+  const auto kind = std::filesystem::status(options.models, fault).type();
+  if (!flags.models.empty() && kind != std::filesystem::file_type::directory) {
+    const char* what = kind == std::filesystem::file_type::not_found ? " does not exist" : " is no folder that can be read";
+    return Error{Code::InvalidArgument, "BadOption",
+                 "--models: " + flags.models + what + "; name the folder that holds a folder of models per tenant"};
+  }
   options.manifests = flags.manifests;
   options.demoKeys = flags.demoKeys;
   for (const auto& [name, port] : {std::pair<const char*, std::int64_t>{"--port", flags.port}, {"--admin-port", flags.adminPort}}) {

@@ -13,8 +13,10 @@
 #include "serve/explain_text.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
+#include "serve/log_keeper.h"
 #include "serve/metrics.h"
 #include "serve/startup_view.h"
+#include "testing/manual_loop.h"
 
 namespace coterie::serve {
 namespace {
@@ -39,16 +41,18 @@ const ServiceName kSpeech{"audio", "speech"};
 
 TEST(LogBook, keepsWholeLinesAndContinuesWhereAReaderStopped) {
   LogBook book;
-  book.append(kSpeech, InstanceId(1), "first\nsec", {});
-  book.append(kSpeech, InstanceId(2), "other\n", {});
-  book.append(kSpeech, InstanceId(1), "ond\n", {});
+  book.started(InstanceId(1), kSpeech);
+  book.started(InstanceId(2), kSpeech);
+  book.append(InstanceId(1), "first\nsec", {});
+  book.append(InstanceId(2), "other\n", {});
+  book.append(InstanceId(1), "ond\n", {});
   const auto all = book.read(kSpeech, std::nullopt, 10);
   ASSERT_EQ(all.lines.size(), 3U);
   EXPECT_EQ(all.lines[0].text, "first");
   EXPECT_EQ(all.lines[1].text, "other");
   EXPECT_EQ(all.lines[2].text, "second");
   EXPECT_TRUE(book.read(kSpeech, all.next, 10).lines.empty());
-  book.append(kSpeech, InstanceId(1), "third\n", {});
+  book.append(InstanceId(1), "third\n", {});
   const auto later = book.read(kSpeech, all.next, 10);
   ASSERT_EQ(later.lines.size(), 1U);
   EXPECT_EQ(later.lines[0].text, "third");
@@ -56,13 +60,116 @@ TEST(LogBook, keepsWholeLinesAndContinuesWhereAReaderStopped) {
 
 TEST(LogBook, aFloodCostsOnlyItsOwnServicesOlderLines) {
   LogBook book;
-  book.append({"a", "quiet"}, InstanceId(9), "kept\n", {});
-  for (int i = 0; i < 5000; ++i) book.append(kSpeech, InstanceId(1), std::to_string(i) + "\n", {});
-  book.append(kSpeech, InstanceId(1), std::string(100'000, 'x'), {});
+  book.started(InstanceId(1), kSpeech);
+  book.started(InstanceId(9), {"a", "quiet"});
+  book.append(InstanceId(9), "kept\n", {});
+  for (int i = 0; i < 5000; ++i) book.append(InstanceId(1), std::to_string(i) + "\n", {});
+  book.append(InstanceId(1), std::string(100'000, 'x'), {});
   const auto page = book.read(kSpeech, std::nullopt, 1'000'000);
   EXPECT_EQ(page.lines.size(), LogBook::kLinesPerService);
   for (const auto& line : page.lines) EXPECT_LE(line.text.size(), LogBook::kMaxLine);
   EXPECT_EQ(book.read({"a", "quiet"}, std::nullopt, 10).lines.size(), 1U);
+}
+
+TEST(LogBook, theLastWordNeedsNoEndOfLine) {
+  LogBook book;
+  book.started(InstanceId(1), kSpeech);
+  book.append(InstanceId(1), "terminate called", {});
+  EXPECT_TRUE(book.read(kSpeech, std::nullopt, 10).lines.empty());
+  book.ended(InstanceId(1), {});
+  const auto page = book.read(kSpeech, std::nullopt, 10);
+  ASSERT_EQ(page.lines.size(), 1U);
+  EXPECT_EQ(page.lines[0].text, "terminate called");
+}
+
+// Ports that count what reaches them.
+struct CountingPorts final : controller::GatewayPort, controller::AllocationPort {
+  int calls{0};
+  void setTenant(const TenantName&, const TenantSpec&) override { ++calls; }
+  void removeTenant(const TenantName&) override { ++calls; }
+  void setService(const controller::GatewayService&) override { ++calls; }
+  void removeService(const ServiceName&) override { ++calls; }
+  void addInstance(const ServiceName&, const std::string&, InstanceId, const InstanceReady&) override { ++calls; }
+  void drainInstance(InstanceId, std::function<void()> drained) override {
+    ++calls;
+    drained();
+  }
+  void suspendInstance(InstanceId) override { ++calls; }
+  void resumeInstance(InstanceId) override { ++calls; }
+  void instanceGone(InstanceId) override { ++calls; }
+  [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup&) const override { return MilliCpu(7); }
+  void setGroup(const controller::ServiceGroup&) override { ++calls; }
+  void removeGroup(GroupId) override { ++calls; }
+  void instanceStarting(GroupId, InstanceId) override { ++calls; }
+  void instanceReady(GroupId, InstanceId, const InstanceReady&) override { ++calls; }
+  void instanceEnded(GroupId, InstanceId) override { ++calls; }
+};
+
+TEST(LogKeeper, passesEveryWordOn) {
+  LogBook book;
+  CountingPorts ports;
+  testing::ManualClock clock;
+  LogKeeper keeper(book, clock, ports, ports);
+  bool drained = false;
+  keeper.setTenant(TenantName("audio"), {});
+  keeper.setService({});
+  keeper.setGroup({});
+  keeper.instanceStarting(GroupId(0), InstanceId(1));
+  keeper.instanceReady(GroupId(0), InstanceId(1), {});
+  keeper.addInstance(kSpeech, "v", InstanceId(1), {});
+  keeper.suspendInstance(InstanceId(1));
+  keeper.resumeInstance(InstanceId(1));
+  keeper.drainInstance(InstanceId(1), [&drained] { drained = true; });
+  keeper.instanceGone(InstanceId(1));
+  keeper.instanceEnded(GroupId(0), InstanceId(1));
+  keeper.removeGroup(GroupId(0));
+  keeper.removeService(kSpeech);
+  keeper.removeTenant(TenantName("audio"));
+  EXPECT_EQ(ports.calls, 14);
+  EXPECT_TRUE(drained);
+  EXPECT_EQ(keeper.missingForFloor({}), MilliCpu(7));
+}
+
+TEST(LogKeeper, aStoppedServiceKeepsItsLinesAndADeletedOneLeavesNothing) {
+  LogBook book;
+  CountingPorts ports;
+  testing::ManualClock clock;
+  LogKeeper keeper(book, clock, ports, ports);
+  controller::ServiceGroup group;
+  group.id = GroupId(3);
+  group.service = kSpeech;
+  keeper.setGroup(group);
+  keeper.instanceStarting(GroupId(3), InstanceId(1));
+  book.append(InstanceId(1), "hello\n", {});
+  keeper.instanceGone(InstanceId(1));
+  keeper.removeGroup(GroupId(3));
+  EXPECT_EQ(book.read(kSpeech, std::nullopt, 10).lines.size(), 1U) << "stopped";
+  keeper.setGroup(group);
+  keeper.instanceStarting(GroupId(3), InstanceId(2));
+  keeper.removeService(kSpeech);
+  book.append(InstanceId(2), "still draining\n", {});
+  EXPECT_TRUE(book.read(kSpeech, std::nullopt, 10).lines.empty());
+  keeper.instanceGone(InstanceId(2));
+  EXPECT_EQ(book.entries(), 0U);
+}
+
+TEST(LogKeeper, twoHundredServicesThatCameAndWentLeaveNothing) {
+  LogBook book;
+  CountingPorts ports;
+  testing::ManualClock clock;
+  LogKeeper keeper(book, clock, ports, ports);
+  for (int i = 0; i < 200; ++i) {
+    controller::ServiceGroup group;
+    group.id = GroupId(i);
+    group.service = {"audio", "service-" + std::to_string(i)};
+    keeper.setGroup(group);
+    keeper.instanceStarting(group.id, InstanceId(i));
+    book.append(InstanceId(i), "a line\nand half a", {});
+    keeper.removeService(group.service);
+    keeper.instanceGone(InstanceId(i));
+    keeper.removeGroup(group.id);
+  }
+  EXPECT_EQ(book.entries(), 0U);
 }
 
 TEST(FileHomeJournal, givesBackWhatWasSavedAndSurvivesDamage) {
@@ -104,6 +211,57 @@ TEST(ExplainText, everyReasonHasItsSentence) {
       }
     }
   }
+}
+
+TEST(ExplainText, noQuestionStaysOpen) {
+  struct Case {
+    const char* what;
+    Situation situation;
+    MilliCpu entitlement, demand, ceiling;
+    const char* pool;
+    const char* reason;
+    const char* words;
+  };
+  const std::vector<Case> cases{
+      {"stopped", {MilliCpu(2000), 2, true}, {}, {}, {}, "", "Stopped", "coterie scale audio/speech --instances 1"},
+      {"waiting", {MilliCpu(2000), 2, false}, {}, {}, {}, "", "NoInstance", "coterie describe service/audio/speech"},
+      {"alone", {MilliCpu(2000), 1, false}, MilliCpu(2000), {}, {}, "0-1", "WholeMachine", "whole machine"},
+      {"at its ceiling",
+       {MilliCpu(2000), 2, false},
+       MilliCpu(500),
+       MilliCpu(900),
+       MilliCpu(500),
+       "0-1",
+       "CappedAtCeiling",
+       "maxCpus ends at 0.5 CPUs"},
+      {"idle", {MilliCpu(2000), 4, false}, MilliCpu(500), {}, {}, "0-1", "SharedMachine", "2 CPUs are shared by weight with 3 other services"},
+      {"idle", {MilliCpu(2000), 4, false}, MilliCpu(500), {}, {}, "0-1", "DemandMet", "need nothing"},
+      {"busy", {MilliCpu(2000), 2, false}, MilliCpu(500), MilliCpu(900), {}, "0-1", "DemandAboveShare", "could use 0.9 CPUs"},
+  };
+  for (const auto& one : cases) {
+    admin::Explanation explanation;
+    explanation.service = kSpeech;
+    explanation.entitlement = one.entitlement;
+    explanation.demand = one.demand;
+    explanation.ceiling = one.ceiling;
+    explanation.pool = one.pool;
+    leaveNothingOpen(explanation, one.situation);
+    EXPECT_FALSE(explanation.whyThese.empty()) << one.what;
+    EXPECT_FALSE(explanation.whyThisMany.empty()) << one.what;
+    const auto found =
+        std::find_if(explanation.whyNotMore.begin(), explanation.whyNotMore.end(), [&](const auto& because) { return because.reason == one.reason; });
+    ASSERT_NE(found, explanation.whyNotMore.end()) << one.what << " " << one.reason;
+    EXPECT_NE(found->message.find(one.words), std::string::npos) << found->message;
+  }
+}
+
+TEST(ExplainText, whatIsAnsweredStays) {
+  admin::Explanation explanation;
+  explanation.whyThese = {{"A", "a"}};
+  explanation.whyThisMany = {{"B", "b"}};
+  explanation.whyNotMore = {{"C", "c"}};
+  leaveNothingOpen(explanation, {});
+  EXPECT_EQ(explanation.whyThese.size() + explanation.whyThisMany.size() + explanation.whyNotMore.size(), 3U);
 }
 
 TEST(ExplainText, aBindingQuotaIsNamedWithItsTenant) {
@@ -176,6 +334,41 @@ TEST(Metrics, aScrapeCarriesTenantsAndSums) {
   const std::string text = metrics.scrape(snapshot, {}, {}, {});
   EXPECT_NE(text.find("coterie_requests_total{tenant=\"audio\",service=\"audio/speech\",code=\"200\"} 1"), std::string::npos) << text;
   EXPECT_NE(text.find("coterie_request_duration_seconds_count{tenant=\"audio\",service=\"audio/speech\"} 1"), std::string::npos) << text;
+}
+
+gateway::GatewaySnapshot snapshotOf(int first, int count) {
+  gateway::GatewaySnapshot snapshot;
+  gateway::TenantSnapshot tenant;
+  tenant.tenant = TenantName("audio");
+  snapshot.tenants.push_back(tenant);
+  for (int i = first; i < first + count; ++i) {
+    gateway::ServiceSnapshot service;
+    service.name = {"audio", "service-" + std::to_string(i)};
+    service.tenant = tenant.tenant;
+    service.requests.answer(200, "");
+    snapshot.services.push_back(service);
+  }
+  return snapshot;
+}
+
+TEST(Metrics, twoHundredServicesThatCameAndWentLeaveNoSeries) {
+  ServeMetrics metrics;
+  const std::string before = metrics.scrape(snapshotOf(0, 1), {}, {}, {});
+  for (int round = 1; round <= 20; ++round) {
+    const std::string busy = metrics.scrape(snapshotOf(round * 10, 10), {}, {}, {});
+    EXPECT_EQ(busy.find("service-" + std::to_string(round * 10 - 1) + "\""), std::string::npos) << "of the round before";
+    EXPECT_NE(busy.find("service-" + std::to_string(round * 10 + 9) + "\""), std::string::npos);
+  }
+  EXPECT_EQ(metrics.scrape(snapshotOf(0, 1), {}, {}, {}), before);
+  EXPECT_EQ(metrics.scrape({}, {}, {}, {}).find("audio"), std::string::npos) << "the tenant is gone too";
+}
+
+TEST(Metrics, aGroupThatStillDrainsIsShownUntilItIsGone) {
+  ServeMetrics metrics;
+  agent::GroupView group;
+  group.spec.service = kSpeech;
+  EXPECT_NE(metrics.scrape({}, {}, {group}, {}).find("coterie_group_grant_cpus{service=\"audio/speech\"}"), std::string::npos);
+  EXPECT_EQ(metrics.scrape({}, {}, {}, {}).find("audio/speech"), std::string::npos);
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ std::string placeText(const agent::GroupView* group) {
   if (group->inPool) return fmt::format("pool, {}", cpusText(group->entitlement));
   CpuSet home;
   for (const auto& container : group->containers) home |= container.home;
-  return home.empty() ? "-" : home.toString();
+  if (home.empty()) return "-";
+  return (home.count() == 1 ? "CPU " : "CPUs ") + home.toString();
 }
 
 std::string Examples::bodyFor(const ServiceName& service) const {
@@ -116,15 +117,15 @@ void StartupView::ready(const std::vector<controller::ServiceSummary>& services,
                service.desired, placeText(groupOf(service, groups)), objectiveText(service), url, service.name.name);
   }
   for (const auto& key : keys) {
-    fmt::print(out_, "\n{}As tenant {}:{}\n  export COTERIE_KEY={}\n", bold, key.tenant.value, plain, key.key);
+    fmt::print(out_, "\n{}As tenant {}:{}\n  export COTERIE_URL={} COTERIE_KEY={}\n", bold, key.tenant.value, plain, url, key.key);
     bool any = false;
     for (const auto& service : services) {
       const std::string body = examples.bodyFor(service.name);
       if (service.tenant != key.tenant || service.serving == 0 || body.empty()) continue;
       any = true;
-      fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" {}/v2/models/{}/infer {}\n", url, service.name.name, body);
+      fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" $COTERIE_URL/v2/models/{}/infer {}\n", service.name.name, body);
     }
-    if (!any) fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" -X POST {}/v2/repository/index\n", url);
+    if (!any) fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" -X POST $COTERIE_URL/v2/repository/index\n");
   }
   const std::string command = programName() + " --state " + stateFolder;
   const std::string sample = services.empty() ? "NAMESPACE/SERVICE" : services.front().name.path();

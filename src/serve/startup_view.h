@@ -48,7 +48,7 @@ class StartupView {
   std::map<ServiceName, std::string> shown_;  // last state of each, for pipes
 };
 
-// "0-1", "pool 0-1 (0.25 CPU)": where a service runs, for tables.
+// "CPU 1", "CPUs 0-1", "pool, 0.25 CPUs": where a service runs, for tables.
 [[nodiscard]] std::string placeText(const agent::GroupView* group);
 
 }  // namespace coterie::serve

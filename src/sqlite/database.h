@@ -45,6 +45,7 @@ class Database {
   [[nodiscard]] Status run(Statement& statement, const Row& parameters);
   [[nodiscard]] Result<std::vector<Row>> query(Statement& statement, const Row& parameters);
   [[nodiscard]] Result<std::vector<Row>> query(std::string_view sql);
+  [[nodiscard]] const std::string& path() const { return path_; }
   void rollback();  // if a transaction is open
   // The WAL into the main file; for a tidy end.
   void checkpoint();

@@ -91,10 +91,11 @@ Status SqliteStore::prepareSchema(std::uint64_t identity) {
   const Result<std::int64_t> tables = single(*database_, "SELECT count(*) FROM sqlite_schema");
   if (!tables.ok()) return tables.error();
   const bool fresh = *application == 0 && *schema == 0 && *tables == 0;
-  if (!fresh && *application != kApplicationId) return Error{Code::Conflict, "NotAStore", "coterie.db is a database of another program: name another data folder"};
+  if (!fresh && *application != kApplicationId) return Error{Code::Conflict, "NotAStore", database_->path() + " is a database of another program: name another state folder with --state"};
   if (*schema > kSchemaVersion) {
     return Error{Code::Unavailable, "StoreTooNew",
-                 "the store has schema " + std::to_string(*schema) + "; this program knows " + std::to_string(kSchemaVersion) + ": use the newer coterie that wrote it"};
+                 "the store at " + database_->path() + " has schema " + std::to_string(*schema) + ", and this program knows " + std::to_string(kSchemaVersion) +
+                     ": nothing was changed. Start the newer coterie that wrote it, or name another state folder with --state"};
   }
   if (Status wal = database_->execute("PRAGMA journal_mode=WAL"); !wal.ok()) return wal;
   if (!fresh) return {};

@@ -120,6 +120,7 @@ class Server:
                 shutil.copy2(binary, self.binary)
         self.state = self.folder / "state"
         self.models = Path(models) if models else self.folder / "models"
+        self.models.mkdir(exist_ok=True)
         self.process = None
         self.runs = 0
         self.url = self.metrics = ""

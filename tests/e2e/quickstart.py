@@ -19,7 +19,7 @@ SERVICES = [f"{TENANT_OF[name]}/{name}" for name in ANSWERS]
 def prepare(context):
     context.main = context.server(models=CACHE / "models")
     context.main.start(manifests=[EXAMPLES], demo_keys=True)
-    found = re.findall(r"As tenant (\S+):\n  export COTERIE_KEY=(\S+)", context.main.text())
+    found = re.findall(r"As tenant (\S+):\n  export COTERIE_URL=\S+ COTERIE_KEY=(\S+)", context.main.text())
     context.keys = dict(found)
     check(set(context.keys) == {"documents", "audio"}, f"demo keys of {sorted(context.keys)}")
 
@@ -51,14 +51,14 @@ def table_names_every_service(context):
 def printed_commands_answer(context):
     lines = re.findall(r"^  (curl .*)$", context.main.text(), re.M)
     check(len(lines) == 4, f"{len(lines)} commands: {lines}")
-    key = None
+    exports = None
     seen = {}
     for line in context.main.text().splitlines():
-        if line.startswith("  export COTERIE_KEY="):
-            key = line.split("=", 1)[1]
+        if line.startswith("  export "):
+            exports = line
         if not line.startswith("  curl "):
             continue
-        done = subprocess.run(["bash", "-c", line], env={**os.environ, "COTERIE_KEY": key}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", f"{exports}\n{line}"], capture_output=True, text=True, timeout=60)
         check(done.returncode == 0, f"{line}: {done.stderr}")
         seen[re.search(r"/v2/models/([a-z-]+)/", line).group(1)] = done.stdout.strip()
     for name, wanted in ANSWERS.items():
@@ -136,7 +136,11 @@ def describe_explain_top_events_logs(context):
     text = server.ok("explain", "speech")
     for word in ("Why these CPUs?", "Why this many?", "Why not more?"):
         check(word in text, f"explain lacks {word}: {text}")
-    check(json.dumps(server.read("explain", "audio/speech")).count("reason") > 3, "explain -o json")
+    check("nothing is recorded" not in text, text)
+    for path in SERVICES:
+        answers = server.read("explain", path)
+        for question in ("whyTheseCpus", "whyThisMany", "whyNotMore"):
+            check(answers[question] and all(each["message"] for each in answers[question]), f"{path}: {question}: {answers}")
     for path in SERVICES:
         check(path.split("/")[1] in server.ok("top", "--once"), f"top lacks {path}")
     top = server.read("top", "--once")
@@ -166,6 +170,7 @@ def scale_and_wait(context):
     within(90, "two instances", lambda: server.service("audio/speech")["status"].get("readyInstances") == 2, 0.2)
     server.ok("scale", "speech", "--instances", "0")
     within(90, "none", lambda: not server.service("audio/speech")["status"].get("instances"), 0.2)
+    check("--instances 1" in server.ok("explain", "speech"), server.ok("explain", "speech"))
     refused = server.infer("speech", context.keys["audio"], body("speech"))
     check(refused.status == 503 and refused.headers["Retry-After"] and refused.error, f"{refused}")
     check(server.cli("wait", "speech", "--timeout", "1s").returncode == 1, "wait for what does not come")
@@ -292,6 +297,12 @@ def completion_is_bash(context):
     script = context.main.ok("completion", "bash")
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
     check(done.returncode == 0 and "complete " in script, f"{done.stderr}{script[:200]}")
+    # Of a binary that is not on the PATH, in both ways to name the state folder.
+    program, state = context.main.binary, context.main.state
+    for words in (f"{program} --state {state} explain audio/s", f"{program} explain --state = {state} audio/s"):
+        typed = f'{script}\nCOMP_WORDS=({words})\nCOMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n_coterie {program}\necho "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=30)
+        check(done.stdout.strip() == "audio/speech", f"{words}: {done.stdout}{done.stderr}")
 
 
 @case

@@ -4,12 +4,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
 import stat
 import subprocess
 import time
+from pathlib import Path
 
 from harness import Failure, Load, case, check, main, need_runtime, within
 from objects import matrix, service, tenant
@@ -145,6 +147,35 @@ def a_bad_new_model_leaves_the_old_one(context):
 
 
 @case
+def two_hundred_services_come_and_go(context):
+    """What is deleted leaves no series and no memory behind, round for round."""
+    server = context.main
+
+    def series():
+        return [line for line in server.scrape().splitlines() if not line.startswith("#")]
+
+    def resident():
+        return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.process.pid}/status").read_text()).group(1)) / 1024
+
+    before = {line.rpartition(" ")[0] for line in series()}
+    sizes = []
+    for turn in range(4):
+        names = [f"passing-{turn}-{number}" for number in range(200 if turn == 0 else 100)]
+        # Nothing lies behind them: no worker starts, and everything else that a service has is made.
+        server.apply(*(service(f"red/{name}", f"{name}.onnx", instances=1) for name in names))
+        within(60, "their series", lambda: all(any(name in line for line in series()) for name in (names[0], names[-1])), 0.2)
+        done = server.cli("delete", "service", *(f"red/{name}" for name in names), timeout=120)
+        check(done.returncode == 0, done.stderr)
+        within(60, "their series are gone", lambda: not any("passing" in line for line in series()), 0.2)
+        sizes.append(resident())
+    after = {line.rpartition(" ")[0] for line in series()}
+    check(before <= after, f"series are missing: {before - after}")
+    check(not {line for line in after - before if "passing" in line}, f"{after - before}")
+    check(sizes[-1] - sizes[1] < 8, f"200 more services left memory behind: {sizes} MiB")
+    context.figure(f"500 services came and went: resident {' -> '.join(f'{size:.0f}' for size in sizes)} MiB, {len(before)} series before, {len(after)} after")
+
+
+@case
 def files_are_private(context):
     server = context.main
     wrong = []
@@ -177,7 +208,28 @@ def a_port_in_use_is_said(context):
         port = taken.getsockname()[1]
         server.state.mkdir(mode=0o700)
         done = server.cli("serve", "--port", str(port), "--admin-port", "0", timeout=30)
-    check(done.returncode in (1, 4) and str(port) in done.stderr, f"exit {done.returncode}: {done.stderr}")
+        other = server.cli("serve", "--port", "0", "--admin-port", str(port), timeout=30)
+    for refused, option in ((done, "--port"), (other, "--admin-port")):
+        check(refused.returncode in (1, 4) and f"port {port}" in refused.stderr and f" {option} 0" in refused.stderr, f"exit {refused.returncode}: {refused.stderr}")
+    server.expect_gone(1)
+
+
+@case
+def options_that_cannot_be(context):
+    """Each is refused at the start, by the name of the option that mends it."""
+    server = context.server("options")
+    server.state.mkdir(mode=0o700)
+    (server.folder / "file").write_text("")
+    ports = ("--port", "0", "--admin-port", "0")
+    for options, words in (
+        (("--models", "/nonexistent", *ports), ("--models", "/nonexistent")),
+        (("--models", server.folder / "file", *ports), ("--models", "folder")),
+        (("--address", "192.0.2.1", *ports), ("--allow-non-loopback",)),
+        (("--admin-address", "0.0.0.0", *ports), ("--allow-non-loopback",)),
+        (("--port", "99999", "--admin-port", "0"), ("--port", "65535")),
+    ):
+        done = server.cli("serve", *options, timeout=30)
+        check(done.returncode in (1, 2) and all(word in done.stderr for word in words), f"{options}: exit {done.returncode}: {done.stderr}")
     server.expect_gone(1)
 
 
@@ -231,7 +283,7 @@ def a_damaged_store_is_refused(context):
         ("no database at all", "coterie.db", overwritten(0, b"garbage!" * 512), folder),
         ("a page of noise", "coterie.db", overwritten(4096, os.urandom(4096)), folder),
         ("cut in half", "coterie.db", shortened, folder),
-        ("a newer version's", "coterie.db", newer, "newer"),
+        ("a newer version's", "coterie.db", newer, f"{folder}/coterie.db"),
         ("keys of noise", "keys.db", overwritten(0, os.urandom(4096)), folder),
     ):
         shutil.rmtree(server.state)
