@@ -138,7 +138,10 @@ void AdminHandler::keys(const Request& request, const Segments& path, const std:
     // A key for a tenant that does not exist (yet) would be a trap for whoever creates it later.
     const TenantName tenant(textAt(*value, "tenant"));
     const auto stored = store_.get({std::string(kTenantKind), "", tenant.value});
-    if (!stored.ok()) return answer(*request, stored.error());
+    if (!stored.ok()) {
+      if (stored.error().code != Code::NotFound) return answer(*request, stored.error());
+      return answer(*request, Error{Code::NotFound, "TenantNotFound", "there is no tenant \"" + tenant.value + "\"; `coterie get tenants` lists them"});
+    }
     const auto key = backend_.createKey(tenant, textAt(*value, "label"), *seconds);
     return key.ok() ? answer(*request, encode(*key), 201) : answer(*request, key.error());
   }

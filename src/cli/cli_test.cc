@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 constexpr const char* kTenantYaml = "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: audio\nspec:\n  namespaces: [audio]\n";
 
 std::string serviceYaml(const std::string& name, const std::string& more = "") {
-  return "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata:\n  name: " + name + "\n  namespace: audio\nspec:\n  model:\n    uri: file:" + name + ".onnx\n" + more;
+  return "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata:\n  name: " + name +
+         "\n  namespace: audio\nspec:\n  model:\n    uri: file:" + name + ".onnx\n" + more;
 }
 
 class Cli : public testing::Test {
@@ -95,7 +96,9 @@ class Cli : public testing::Test {
     return path;
   }
 
-  void applyAudio() { ASSERT_EQ(run({"apply", "-f", "-"}, std::string(kTenantYaml) + "---\n" + serviceYaml("speech") + "---\n" + serviceYaml("notes")).code, kOk); }
+  void applyAudio() {
+    ASSERT_EQ(run({"apply", "-f", "-"}, std::string(kTenantYaml) + "---\n" + serviceYaml("speech") + "---\n" + serviceYaml("notes")).code, kOk);
+  }
 
   void setReady(const std::string& name, ConditionStatus status, const std::string& reason) {
     onLoop([&] {
@@ -215,6 +218,15 @@ TEST_F(Cli, ExitCodesTellWhy) {
       {{"get"}, kUsage, "TYPE"},
       {{"get", "tenants", "--wide"}, kUsage, "--wide"},
       {{"scale", "speech"}, kUsage, "--instances N"},
+      {{"scale", "speech", "--instances", "-1"}, kUsage, "--instances: a whole number from 0 (which stops it) to 1000 is wanted, found -1"},
+      {{"scale", "speech", "--instances", "1001"}, kUsage, "found 1001"},
+      {{"scale", "speech", "--instances", "2", "--auto"}, kUsage, "not both"},
+      {{"--state", folder_, "scale", "speech", "--instances", "many"}, kUsage, "see coterie scale --help"},
+      {{"--state", folder_, "gte", "tenants"}, kUsage, "there is no command gte"},
+      {{"key", "rotate"}, kUsage, "see coterie key rotate --help"},
+      {{"events", "--limit", "0"}, kUsage, "--limit: 1 to"},
+      {{"logs", "speech", "--tail", "-5"}, kUsage, "--tail: 0 to"},
+      {{"key", "create", "nobody"}, kNotFound, "`coterie get tenants` lists them"},
       {{"tenant", "create", "audio", "--namespace", "b"}, kConflict, "AlreadyExists"},
       {{"tenant", "create", "thief", "--namespace", "audio"}, kConflict, "NamespaceTaken"},
       {{"tenant", "create", "UPPER"}, kFailed, "metadata.name"},
@@ -287,9 +299,11 @@ TEST_F(Cli, DescribesAndExplains) {
   EXPECT_NE(tenant.out.find("speech"), std::string::npos);
   const auto explained = run({"explain", "speech"});
   EXPECT_EQ(explained.code, kOk) << explained.err;
-  for (const char* part : {"audio/speech of tenant", "Why these CPUs?", "they share a cache (SameL3)", "Why this many?", "Why not more?", "The last 1 changes"}) {
+  for (const char* part :
+       {"audio/speech of tenant", "Why these CPUs?", "they share a cache (SameL3)", "Why this many?", "Why not more?", "The last change\n"}) {
     EXPECT_NE(explained.out.find(part), std::string::npos) << part << "\n" << explained.out;
   }
+  EXPECT_NE(explained.out.find("entitled to 0 CPUs, could use 0 now; floor none, ceiling the machine"), std::string::npos) << explained.out;
   EXPECT_EQ(run({"explain", "speech", "-o", "json"}).out.front(), '{');
 }
 
@@ -306,7 +320,7 @@ TEST_F(Cli, ShowsTopEventsAndLogs) {
 
 TEST_F(Cli, KeysGoToStandardOutputAlone) {
   applyAudio();
-  const auto created = run({"key", "create", "audio", "--label", "ci", "--expires", "90d"});
+  const auto created = run({"key", "create", "audio", "--label", "ci"});
   EXPECT_EQ(created.out, "ctk_secret\n");
   EXPECT_NE(created.err.find("shown this once"), std::string::npos);
   const auto list = run({"key", "list"});
@@ -314,6 +328,13 @@ TEST_F(Cli, KeysGoToStandardOutputAlone) {
   EXPECT_EQ(list.out.find("ctk_"), std::string::npos);
   EXPECT_EQ(run({"key", "rotate", "id0", "--grace", "1h"}).out, "ctk_new\n");
   EXPECT_EQ(run({"key", "revoke", "id0"}).out, "key id0 revoked\n");
+  ASSERT_EQ(run({"key", "create", "audio", "--label", "expired", "--expires", "90d"}).code, kOk);  // the script counts from 1970
+  const auto none = run({"key", "list"});
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, "No valid keys. coterie key create TENANT makes one.\n2 revoked or expired keys are not shown; --all shows them.\n");
+  const auto all = run({"key", "list", "--all"});
+  EXPECT_NE(all.out.find("revoked"), std::string::npos) << all.out;
+  EXPECT_NE(all.out.find("expired"), std::string::npos) << all.out;
   EXPECT_EQ(run({"key", "create", "video"}).code, kNotFound);
 }
 
@@ -341,12 +362,15 @@ TEST_F(Cli, InfersByInputsAndByFile) {
       const std::string_view* key = request->head().find("Authorization");
       http::Response response;
       response.contentType = "application/json";
-      if (key == nullptr || *key != "Bearer ctk_secret") response = http::errorResponse(401, "InvalidKey", "no such key");
-      else if (request->head().path == "/v2/models/audio.speech") response.body = R"({"name":"speech","inputs":[{"name":"x","datatype":"FP32","shape":[-1,2]}]})";
+      if (key == nullptr || *key != "Bearer ctk_secret")
+        response = http::errorResponse(401, "InvalidKey", "no such key");
+      else if (request->head().path == "/v2/models/audio.speech")
+        response.body = R"({"name":"speech","inputs":[{"name":"x","datatype":"FP32","shape":[-1,2]}]})";
       else if (request->head().path == "/v2/models/audio.speech/infer") {
         bodies.push_back(*body);
         response.body = R"({"outputs":[{"name":"y","datatype":"FP32","shape":[1,10],"data":[1,2,3,4,5,6,7,8,9,10]}]})";
-      } else response = http::errorResponse(404, "ModelNotFound", "no such model");
+      } else
+        response = http::errorResponse(404, "ModelNotFound", "no such model");
       request->respond(std::move(response));
     });
   });
@@ -385,7 +409,9 @@ TEST_F(Cli, WatchesUntilTheReaderStops) {
   } pipe;
   pipe.onTable = [this] { run({"scale", "speech", "--instances", "2"}); };
   std::ostream out(&pipe);
-  const Terminal terminal{in, out, err, false, false, 80, [this](std::string_view name) { return name == "COTERIE_STATE" ? std::optional<std::string>(folder_) : std::nullopt; }};
+  const Terminal terminal{in, out, err, false, false, 80, [this](std::string_view name) {
+                            return name == "COTERIE_STATE" ? std::optional<std::string>(folder_) : std::nullopt;
+                          }};
   EXPECT_EQ(runCli({"get", "services", "-w"}, terminal, {}), kOk) << err.str();
   EXPECT_EQ(pipe.lines(), 4);  // header, two services, one change
 }
@@ -401,8 +427,14 @@ TEST_F(Cli, CompletesCommandsOptionsAndNames) {
   EXPECT_EQ(run({"__complete", "explain", "audio/"}).out, "audio/notes\naudio/speech\n");
   EXPECT_EQ(run({"__complete", "apply", "--d"}).out, "--dry-run\n");
   EXPECT_EQ(run({"__complete", "drc", "o"}).out, "off\non\n");
+  EXPECT_EQ(run({"__complete", "get", "services", "-o", "=", "j"}).out, "json\n");  // as bash splits -o=j
+  EXPECT_EQ(run({"__complete", "get", "services", "-o", "="}).out, "json\nname\ntable\nwide\nyaml\n");
+  EXPECT_EQ(run({"__complete", "--state", "/nowhere", "get", "services", "s"}).out, "");
+  EXPECT_EQ(run({"__complete", "get", "--state", folder_, "services", "s"}).out, "speech\n");
+  EXPECT_EQ(run({"__complete", "get", "--state", ""}).out, "");
   EXPECT_EQ(run({"__complete", ""}).out.find("__complete"), std::string::npos);
   EXPECT_NE(run({"completion", "bash"}).out.find("complete -o default -F _coterie coterie"), std::string::npos);
+  EXPECT_NE(run({"completion", "bash"}).out.find("\"$1\" __complete"), std::string::npos) << "the program that is typed, on the PATH or not";
   stop();
   EXPECT_EQ(run({"__complete", "explain", ""}).code, kOk);
 }
@@ -410,10 +442,11 @@ TEST_F(Cli, CompletesCommandsOptionsAndNames) {
 TEST_F(Cli, HelpNamesExitCodesAndTheHandedCommands) {
   std::int64_t port = 8000;
   bool ran = false;
-  const Command serve{"serve", "Server", "Serve models", "coterie serve", {{"--port", "where", &port, {}, Names::None, false}}, {}, [&](Context& context) {
-                        EXPECT_EQ(context.stateFolder, "/x");
-                        return ran = true, 7;
-                      }};
+  const Command serve{
+      "serve", "Server", "Serve models", "coterie serve", {{"--port", "where", &port, {}, Names::None, false}}, {}, [&](Context& context) {
+        EXPECT_EQ(context.stateFolder, "/x");
+        return ran = true, 7;
+      }};
   const auto help = run({"--help"}, "", false, {serve});
   EXPECT_EQ(help.code, kOk);
   for (const char* part : {"Exit codes:", "serve", "COTERIE_STATE", "apply"}) EXPECT_NE(help.out.find(part), std::string::npos) << part << help.out;

@@ -20,13 +20,15 @@ struct KeyOptions {
   std::string grace{"0s"};
   std::string output{"table"};
   std::string listOutput{"table"};
+  bool all{false};
 };
 
 // The key alone goes to standard output, so that KEY=$(coterie key create audio) works.
 int showNew(Context& context, const Value& value, const std::string& output) {
   const auto key = admin::decodeNewKey(value);
   if (output == "json") return context.terminal.out << text::printJson(value, text::JsonStyle::Indented) << "\n", kOk;
-  context.terminal.err << "Key " << key.info.id << " of tenant " << printable(key.info.tenant.value) << (key.info.expires ? ", until " + clockText(key.info.expires->micros) + " UTC" : "")
+  context.terminal.err << "Key " << key.info.id << " of tenant " << printable(key.info.tenant.value)
+                       << (key.info.expires ? ", until " + clockText(key.info.expires->micros) + " UTC" : "")
                        << ". It is shown this once; keep it secret.\n";
   context.terminal.out << key.key << "\n";
   return kOk;
@@ -48,7 +50,8 @@ int createKey(Context& context, const KeyOptions& options) {
 Cell stateOf(const identity::KeyInfo& key, std::int64_t now) {
   if (key.revoked) return {"revoked", Style::Bad};
   if (key.expires && key.expires->micros <= now) return {"expired", Style::Doubtful};
-  if (key.formerUntil && key.formerUntil->micros > now) return {"valid, former for " + ageText(key.formerUntil->micros - now), Style::Good};
+  if (key.formerUntil && key.formerUntil->micros > now)
+    return {"valid, and its former secret for " + ageText(key.formerUntil->micros - now) + " more", Style::Good};
   return {"valid", Style::Good};
 }
 
@@ -57,13 +60,24 @@ int listKeys(Context& context, const KeyOptions& options) {
   if (!listed.ok()) return context.fail(listed.error());
   if (options.listOutput == "json") return context.terminal.out << text::printJson(*listed, text::JsonStyle::Indented) << "\n", kOk;
   const std::int64_t now = context.nowMicros();
+  int hidden = 0;
   Table table({"ID", "TENANT", "LABEL", "STATE", "EXPIRES", "AGE"});
   for (const Value& item : *listed->find("items")->asList()) {
     const auto key = admin::decodeKey(item);
-    table.add({key.id, key.tenant.value, key.label, stateOf(key, now), key.expires ? clockText(key.expires->micros) : "never", ageText(now - key.created.micros)});
+    const bool over = key.revoked || (key.expires && key.expires->micros <= now);
+    if (over && !options.all) {
+      ++hidden;
+      continue;
+    }
+    table.add({key.id, key.tenant.value, key.label, stateOf(key, now), key.expires ? clockText(key.expires->micros) : "never",
+               ageText(now - key.created.micros)});
   }
-  if (table.empty()) context.terminal.err << "No keys. coterie key create TENANT makes one.\n";
-  else table.print(context.terminal.out, context.terminal.colors);
+  if (table.empty())
+    context.terminal.err << (hidden > 0 ? "No valid keys." : "No keys.") << " coterie key create TENANT makes one.\n";
+  else
+    table.print(context.terminal.out, context.terminal.colors);
+  if (hidden > 0)
+    context.terminal.err << hidden << " revoked or expired " << (hidden == 1 ? "key is" : "keys are") << " not shown; --all shows them.\n";
   return kOk;
 }
 
@@ -90,7 +104,9 @@ int drc(Context& context, const std::string& mode) {
   if (!answer.ok()) return context.fail(answer.error());
   const Value* on = answer->find("on");
   const bool isOn = on != nullptr && on->asBool() != nullptr && *on->asBool();
-  context.terminal.out << "DRC " << (isOn ? "on: CPUs follow load and changes" : "off: everybody keeps the CPUs that they have; coterie drc on resumes") << "\n";
+  context.terminal.out << "DRC "
+                       << (isOn ? "on: CPUs follow load and changes" : "off: everybody keeps the CPUs that they have; coterie drc on resumes")
+                       << "\n";
   return kOk;
 }
 
@@ -111,7 +127,8 @@ int version(Context& context, const VersionOptions& options) {
     out << "client  " << COTERIE_VERSION << "\n";
     if (value.ok() && !options.client) {
       const auto server = admin::decodeVersion(*value);
-      out << "server  " << server.version << (server.revision.empty() ? "" : " (" + server.revision + ")") << ", up " << ageText(context.nowMicros() - server.started.micros) << "\n";
+      out << "server  " << server.version << (server.revision.empty() ? "" : " (" + server.revision + ")") << ", up "
+          << ageText(context.nowMicros() - server.started.micros) << "\n";
       if (!server.runtime.empty()) out << "runtime " << server.runtime << "\n";
       out << "gateway " << server.gatewayUrl << "\n";
       out << "metrics " << server.adminUrl << "/metrics\n";
@@ -126,36 +143,69 @@ int version(Context& context, const VersionOptions& options) {
 
 Command makeKey() {
   const auto options = std::make_shared<KeyOptions>();
-  Command create{"create", "Tenants and keys", "Create an API key of a tenant; it is printed once", "KEY=$(coterie key create audio --label ci --expires 90d)",
+  Command create{"create",
+                 "Tenants and keys",
+                 "Create an API key of a tenant; it is printed once",
+                 "KEY=$(coterie key create audio --label ci --expires 90d)",
                  {{"TENANT", "whose key", &options->tenant, {}, Names::Tenants, true},
                   {"--label", "what it is for", &options->label, {}, Names::None, false},
                   {"--expires", "after this time (default: never)", &options->expires, {}, Names::None, false},
                   outputOption(&options->output, {"table", "json"})},
-                 {}, [options](Context& context) { return createKey(context, *options); }};
-  Command list{"list", "Tenants and keys", "List keys (never their secrets)", "",
-               {{"--tenant", "only of this tenant", &options->tenant, {}, Names::Tenants, false}, outputOption(&options->listOutput, {"table", "json"})},
-               {}, [options](Context& context) { return listKeys(context, *options); }};
-  Command rotate{"rotate", "Tenants and keys", "Give a key a new secret, printed once", "coterie key rotate 4fR2xQ9LmT0a --grace 1h",
+                 {},
+                 [options](Context& context) { return createKey(context, *options); }};
+  Command list{"list",
+               "Tenants and keys",
+               "List keys (never their secrets)",
+               "",
+               {{"--tenant", "only of this tenant", &options->tenant, {}, Names::Tenants, false},
+                {"--all", "revoked and expired ones too (-o json always has them)", &options->all, {}, Names::None, false},
+                outputOption(&options->listOutput, {"table", "json"})},
+               {},
+               [options](Context& context) { return listKeys(context, *options); }};
+  Command rotate{"rotate",
+                 "Tenants and keys",
+                 "Give a key a new secret, printed once",
+                 "coterie key rotate 4fR2xQ9LmT0a --grace 1h",
                  {{"ID", "the key's id", &options->id, {}, Names::Keys, true},
                   {"--grace", "how long the old secret works beside the new one", &options->grace, {}, Names::None, false},
                   outputOption(&options->output, {"table", "json"})},
-                 {}, [options](Context& context) { return rotateKey(context, *options); }};
-  Command revoke{"revoke", "Tenants and keys", "End a key at once and for good", "", {{"ID", "the key's id", &options->id, {}, Names::Keys, true}}, {}, [options](Context& context) {
-                   return revokeKey(context, *options);
-                 }};
-  return {"key", "Tenants and keys", "Create, list, rotate and revoke API keys", "", {}, {std::move(create), std::move(list), std::move(rotate), std::move(revoke)}, {}};
+                 {},
+                 [options](Context& context) { return rotateKey(context, *options); }};
+  Command revoke{"revoke",
+                 "Tenants and keys",
+                 "End a key at once and for good",
+                 "",
+                 {{"ID", "the key's id", &options->id, {}, Names::Keys, true}},
+                 {},
+                 [options](Context& context) { return revokeKey(context, *options); }};
+  return {"key",
+          "Tenants and keys",
+          "Create, list, rotate and revoke API keys",
+          "",
+          {},
+          {std::move(create), std::move(list), std::move(rotate), std::move(revoke)},
+          {}};
 }
 
 Command makeDrc() {
   const auto mode = std::make_shared<std::string>("status");
-  return {"drc", "Insight", "Freeze or resume the dynamic resource controller", "coterie drc off", {{"MODE", "on, off or status", mode.get(), {"on", "off", "status"}, Names::None, false}}, {},
+  return {"drc",
+          "Insight",
+          "Freeze or resume the dynamic resource controller",
+          "coterie drc off",
+          {{"MODE", "on, off or status", mode.get(), {"on", "off", "status"}, Names::None, false}},
+          {},
           [mode](Context& context) { return drc(context, *mode); }};
 }
 
 Command makeVersion() {
   const auto options = std::make_shared<VersionOptions>();
-  return {"version", "Other", "Show the versions of client and server", "",
-          {{"--client", "of the client only", &options->client, {}, Names::None, false}, outputOption(&options->output, {"table", "json"})}, {},
+  return {"version",
+          "Other",
+          "Show the versions of client and server",
+          "",
+          {{"--client", "of the client only", &options->client, {}, Names::None, false}, outputOption(&options->output, {"table", "json"})},
+          {},
           [options](Context& context) { return version(context, *options); }};
 }
 

@@ -1,5 +1,6 @@
 // scale, wait, tenant create.
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <thread>
@@ -18,15 +19,24 @@ namespace {
 
 using admin::textAt;
 
+constexpr std::int64_t kNotGiven = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMostInstances = 1000;  // of spec.instances
+
 struct ScaleOptions {
   std::string service;
   std::string nameSpace;
-  std::int64_t instances{-1};
+  std::int64_t instances{kNotGiven};
   bool automatic{false};
 };
 
 int scale(Context& context, const ScaleOptions& options) {
-  if (options.automatic == (options.instances >= 0)) return context.usage("say how many: --instances N, or --auto to leave it to Coterie");
+  const bool counted = options.instances != kNotGiven;
+  if (!counted && !options.automatic) return context.usage("say how many: --instances N, or --auto to leave it to Coterie");
+  if (counted && options.automatic) return context.usage("give either --instances N or --auto, not both");
+  if (counted && (options.instances < 0 || options.instances > kMostInstances)) {
+    return context.usage("--instances: a whole number from 0 (which stops it) to " + std::to_string(kMostInstances) + " is wanted, found " +
+                         std::to_string(options.instances));
+  }
   const auto reference = parseReference(options.service, kModelServiceKind, namespaceOf(context, options.nameSpace));
   if (!reference.ok()) return context.usage(reference.error().message);
   if (reference->kind != kModelServiceKind) return context.usage("only services have instances");
@@ -38,7 +48,10 @@ int scale(Context& context, const ScaleOptions& options) {
   patch.set("spec", std::move(spec));
   const auto changed = context.server().call("PATCH", objectPath(*object), patch);
   if (!changed.ok()) return context.fail(changed.error());
-  context.terminal.out << shortName(*changed) << " scaled to " << (options.automatic ? "its range" : std::to_string(options.instances) + (options.instances == 1 ? " instance" : " instances")) << "\n";
+  context.terminal.out << shortName(*changed) << " scaled to "
+                       << (options.automatic ? "its range"
+                                             : std::to_string(options.instances) + (options.instances == 1 ? " instance" : " instances"))
+                       << "\n";
   return kOk;
 }
 
@@ -63,9 +76,12 @@ std::optional<Goal> parseGoal(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::string_view status = equals == std::string_view::npos ? "True" : text.substr(equals + 1);
   Goal goal{false, std::string(text.substr(0, equals)), ConditionStatus::True};
-  if (status == "False" || status == "false") goal.status = ConditionStatus::False;
-  else if (status == "Unknown" || status == "unknown") goal.status = ConditionStatus::Unknown;
-  else if (status != "True" && status != "true") return std::nullopt;
+  if (status == "False" || status == "false")
+    goal.status = ConditionStatus::False;
+  else if (status == "Unknown" || status == "unknown")
+    goal.status = ConditionStatus::Unknown;
+  else if (status != "True" && status != "true")
+    return std::nullopt;
   return goal.type.empty() ? std::nullopt : std::optional<Goal>(goal);
 }
 
@@ -101,11 +117,17 @@ int wait(Context& context, const WaitOptions& options) {
       if (!object.ok() && !away) return context.fail(object.error());
       const std::string lacks = away ? object.error().message : goal->deletion ? "is still there" : missing(*object, *goal);
       if (lacks.empty()) {
-        context.terminal.out << shortName(*object) << " " << goal->type << (goal->status == ConditionStatus::True ? "" : goal->status == ConditionStatus::False ? " is False" : " is Unknown") << "\n";
+        context.terminal.out << shortName(*object) << " " << goal->type
+                             << (goal->status == ConditionStatus::True    ? ""
+                                 : goal->status == ConditionStatus::False ? " is False"
+                                                                          : " is Unknown")
+                             << "\n";
         break;
       }
       if (std::chrono::steady_clock::now() >= end) {
-        return away ? context.fail(object.error()) : context.fail({Code::DeadlineExceeded, "WaitTimeout", name + ": " + lacks + " (after " + options.timeout + "); coterie describe tells more"});
+        return away ? context.fail(object.error())
+                    : context.fail({Code::DeadlineExceeded, "WaitTimeout",
+                                    name + ": " + lacks + " (after " + options.timeout + "); coterie describe tells more"});
       }
       std::this_thread::sleep_for(Millis(100));
     }
@@ -151,34 +173,46 @@ int createTenant(Context& context, const TenantOptions& options) {
 
 Command makeScale() {
   const auto options = std::make_shared<ScaleOptions>();
-  return {"scale", "Objects", "Set the number of instances of a service", "coterie scale speech --instances 2\n  coterie scale speech --auto",
+  return {"scale",
+          "Objects",
+          "Set the number of instances of a service",
+          "coterie scale speech --instances 2\n  coterie scale speech --auto",
           {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
            {"--instances", "how many; 0 stops it", &options->instances, {}, Names::None, false},
            {"--auto", "as many as its minInstances..maxInstances and its load ask for", &options->automatic, {}, Names::None, false},
            namespaceOption(&options->nameSpace)},
-          {}, [options](Context& context) { return scale(context, *options); }};
+          {},
+          [options](Context& context) { return scale(context, *options); }};
 }
 
 Command makeWait() {
   const auto options = std::make_shared<WaitOptions>();
-  return {"wait", "Objects", "Wait until objects are in a condition, or gone", "coterie wait speech --for=condition=Ready --timeout 30s\n  coterie wait service/audio/speech --for=delete",
+  return {"wait",
+          "Objects",
+          "Wait until objects are in a condition, or gone",
+          "coterie wait speech --for=condition=Ready --timeout 30s\n  coterie wait service/audio/speech --for=delete",
           {{"NAMES", "services, or TYPE/NAME", &options->names, {}, Names::Services, true},
            {"--for", "condition=TYPE[=True|False|Unknown] or delete", &options->goal, {}, Names::None, false},
            {"--timeout", "how long; then exit code 1", &options->timeout, {}, Names::None, false},
            namespaceOption(&options->nameSpace)},
-          {}, [options](Context& context) { return wait(context, *options); }};
+          {},
+          [options](Context& context) { return wait(context, *options); }};
 }
 
 Command makeTenant() {
   const auto options = std::make_shared<TenantOptions>();
-  Command create{"create", "Objects", "Create a tenant", "coterie tenant create audio --cpus 2 --memory 4Gi",
+  Command create{"create",
+                 "Objects",
+                 "Create a tenant",
+                 "coterie tenant create audio --cpus 2 --memory 4Gi",
                  {{"NAME", "the tenant's name", &options->name, {}, Names::None, true},
                   {"--namespace", "a namespace that it owns, may be repeated (default: its name)", &options->namespaces, {}, Names::None, false},
                   {"--weight", "share against other tenants, 1 to 10000", &options->weight, {}, Names::None, false},
                   {"--cpus", "quota of CPUs: 2, 500m", &options->cpus, {}, Names::None, false},
                   {"--memory", "quota of memory: 4Gi", &options->memory, {}, Names::None, false},
                   {"--dry-run", "check, create nothing", &options->dryRun, {}, Names::None, false}},
-                 {}, [options](Context& context) { return createTenant(context, *options); }};
+                 {},
+                 [options](Context& context) { return createTenant(context, *options); }};
   return {"tenant", "Tenants and keys", "Create tenants", "", {}, {std::move(create)}, {}};
 }
 

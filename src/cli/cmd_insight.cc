@@ -1,7 +1,6 @@
 // explain, top, events, logs: what the server does and why.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <ostream>
@@ -18,6 +17,8 @@
 namespace coterie::cli {
 namespace {
 
+constexpr std::int64_t kMostShown = 10'000;  // lines that the server gives at once
+
 struct ServiceOptions {
   std::string service;
   std::string nameSpace;
@@ -33,14 +34,18 @@ Result<std::string> servicePath(Context& context, const ServiceOptions& options,
   if (reference->kind != kModelServiceKind) return Error{Code::InvalidArgument, "BadName", options.service + " is no service"};
   const auto object = fetch(context, *reference);
   if (!object.ok()) return object.error();
-  return "/admin/v1/" + std::string(what) + "/" + percentEncode(metadataText(*object, "namespace")) + "/" + percentEncode(metadataText(*object, "name"));
+  return "/admin/v1/" + std::string(what) + "/" + percentEncode(metadataText(*object, "namespace")) + "/" +
+         percentEncode(metadataText(*object, "name"));
 }
+
+// In a sentence a zero is a number, not a blank cell.
+std::string cpuCount(MilliCpu cpus) { return cpus.value == 0 ? "0" : cpuText(cpus); }
 
 void answerTo(Context& context, std::string_view question, const std::vector<admin::Because>& reasons) {
   std::ostream& out = context.terminal.out;
   out << "\n" << styled(question, Style::Strong, context.terminal.colors) << "\n";
-  for (const auto& [reason, message] : reasons) out << "  " << printable(message) << styled(" (" + printable(reason) + ")", Style::Faint, context.terminal.colors) << "\n";
-  if (reasons.empty()) out << "  nothing is recorded\n";
+  for (const auto& [reason, message] : reasons)
+    out << "  " << printable(message) << styled(" (" + printable(reason) + ")", Style::Faint, context.terminal.colors) << "\n";
 }
 
 int explain(Context& context, const ServiceOptions& options) {
@@ -55,15 +60,17 @@ int explain(Context& context, const ServiceOptions& options) {
   const std::string home = !e.home.empty() ? "CPUs " + e.home : !e.pool.empty() ? "the shared pool, CPUs " + e.pool : "no CPUs";
   out << styled(e.service.path(), Style::Strong, context.terminal.colors) << " of tenant " << printable(e.tenant.value) << " has " << home;
   if (!e.loans.empty()) out << ", and borrows CPUs " << e.loans;
-  out << fmt::format("\n  entitled to {} CPUs, could use {}; floor {}, ceiling {}\n", cpuText(e.entitlement), cpuText(e.demand), cpuText(e.floor), e.ceiling.value == 0 ? "the machine" : cpuText(e.ceiling));
-  out << fmt::format("  {} {}, {} own {}, {} loan {}\n", e.instances, e.instances == 1 ? "instance" : "instances", e.ownLanes, e.ownLanes == 1 ? "lane" : "lanes", e.loanLanes,
-                     e.loanLanes == 1 ? "lane" : "lanes");
+  out << fmt::format("\n  entitled to {} CPUs, could use {} now; floor {}, ceiling {}\n", cpuCount(e.entitlement), cpuCount(e.demand),
+                     e.floor.value == 0 ? "none" : cpuText(e.floor), e.ceiling.value == 0 ? "the machine" : cpuText(e.ceiling));
+  out << fmt::format("  {} {}, {} own {}, {} loan {}\n", e.instances, e.instances == 1 ? "instance" : "instances", e.ownLanes,
+                     e.ownLanes == 1 ? "lane" : "lanes", e.loanLanes, e.loanLanes == 1 ? "lane" : "lanes");
   answerTo(context, "Why these CPUs?", e.whyThese);
   answerTo(context, "Why this many?", e.whyThisMany);
   answerTo(context, "Why not more?", e.whyNotMore);
   const Value* changes = value->find("changes");
   if (changes == nullptr || changes->asList() == nullptr || changes->asList()->empty()) return kOk;
-  out << "\n" << styled(fmt::format("The last {} changes", changes->asList()->size()), Style::Strong, context.terminal.colors) << "\n";
+  const std::size_t count = changes->asList()->size();
+  out << "\n" << styled(count == 1 ? "The last change" : fmt::format("The last {} changes", count), Style::Strong, context.terminal.colors) << "\n";
   Table table({"WHEN", "COUNT", "REASON", "MESSAGE"});
   for (const Value& item : *changes->asList()) {
     const Event event = admin::decodeEvent(item);
@@ -81,14 +88,26 @@ struct TopOptions {
 
 void printTop(Context& context, const admin::TopReport& report) {
   std::ostream& out = context.terminal.out;
-  out << fmt::format("{} of {} CPUs in use, {} {}, DRC {}\n\n", cpuText(report.use), cpuText(report.capacity), report.services.size(), report.services.size() == 1 ? "service" : "services",
+  out << fmt::format("{} of {} CPUs in use, {} {}, DRC {}\n\n", cpuCount(report.use), cpuCount(report.capacity), report.services.size(),
+                     report.services.size() == 1 ? "service" : "services",
                      report.drcOn ? "on" : styled("off", Style::Doubtful, context.terminal.colors));
   Table table({"TENANT", "SERVICE", "REQ/S", "P50", "P99", "OBJECTIVE", "QUEUE", "RUNNING", "ENTITLED", "HOME", "USE", "LENT", "BORROWED", "INST"});
   for (const auto& s : report.services) {
     const bool late = s.objective.count() > 0 && s.p99 > s.objective;
-    table.add({s.tenant.value, {s.service.path(), s.ready ? Style::Plain : Style::Doubtful}, fmt::format("{:.1f}", s.requestsPerSecond), latencyText(s.p50),
-               {latencyText(s.p99), late ? Style::Bad : Style::Plain}, latencyText(s.objective), std::to_string(s.queued), std::to_string(s.inFlight), cpuText(s.entitlement), cpuText(s.home),
-               cpuText(s.use), cpuText(s.lent), cpuText(s.borrowed), std::to_string(s.instances)});
+    table.add({s.tenant.value,
+               {s.service.path(), s.ready ? Style::Plain : Style::Doubtful},
+               fmt::format("{:.1f}", s.requestsPerSecond),
+               latencyText(s.p50),
+               {latencyText(s.p99), late ? Style::Bad : Style::Plain},
+               latencyText(s.objective),
+               std::to_string(s.queued),
+               std::to_string(s.inFlight),
+               cpuText(s.entitlement),
+               cpuText(s.home),
+               cpuText(s.use),
+               cpuText(s.lent),
+               cpuText(s.borrowed),
+               std::to_string(s.instances)});
   }
   table.print(out, context.terminal.colors);
 }
@@ -102,7 +121,8 @@ int top(Context& context, const TopOptions& options) {
     std::ostream& out = context.terminal.out;
     // Into a pipe or a file goes one picture, not a film.
     const bool live = context.terminal.interactive && !options.once && options.output == "table";
-    if (options.output == "json") out << text::printJson(*value, text::JsonStyle::Indented) << "\n";
+    if (options.output == "json")
+      out << text::printJson(*value, text::JsonStyle::Indented) << "\n";
     else {
       if (live) out << "\x1b[H\x1b[2J";
       printTop(context, admin::decodeTop(*value));
@@ -129,6 +149,8 @@ std::vector<Cell> eventRow(const Context& context, const Event& event) {
 }
 
 int events(Context& context, const EventOptions& options) {
+  if (options.limit < 1 || options.limit > kMostShown)
+    return context.usage(fmt::format("--limit: 1 to {} is wanted, found {}", kMostShown, options.limit));
   std::string target = "/admin/v1/events?limit=" + std::to_string(options.limit);
   const auto nameSpace = namespaceOf(context, options.nameSpace);
   if (!options.about.empty()) {
@@ -163,62 +185,90 @@ int events(Context& context, const EventOptions& options) {
   if (!value.ok()) return context.fail(value.error());
   if (options.output == "json") return out << text::printJson(*value, text::JsonStyle::Indented) << "\n", kOk;
   for (const Value& item : *value->find("items")->asList()) table.add(eventRow(context, admin::decodeEvent(item)));
-  if (table.empty()) context.terminal.err << "No events.\n";
-  else table.print(out, context.terminal.colors);
+  if (table.empty())
+    context.terminal.err << "No events.\n";
+  else
+    table.print(out, context.terminal.colors);
   return kOk;
 }
 
 int logs(Context& context, const ServiceOptions& options) {
+  if (options.tail < 0 || options.tail > kMostShown)
+    return context.usage(fmt::format("--tail: 0 to {} is wanted, found {}", kMostShown, options.tail));
   const auto path = servicePath(context, options, "logs");
   if (!path.ok()) return context.fail(path.error());
   std::ostream& out = context.terminal.out;
-  const Status status = context.server().stream(*path + "?tail=" + std::to_string(std::max<std::int64_t>(options.tail, 0)) + (options.follow ? "&follow=1" : ""), options.follow ? Millis(0) : Millis(30'000),
-                                                [&](const Value& value) {
+  bool any = false;
+  const Status status = context.server().stream(*path + "?tail=" + std::to_string(options.tail) + (options.follow ? "&follow=1" : ""),
+                                                options.follow ? Millis(0) : Millis(30'000), [&](const Value& value) {
+                                                  any = true;
                                                   const auto line = admin::decodeLogLine(value);
-                                                  out << styled(clockText(line.time.micros) + " [" + std::to_string(line.instance.value) + "]", Style::Faint, context.terminal.colors) << " " << printable(line.text) << "\n";
+                                                  out << styled(clockText(line.time.micros) + " [" + std::to_string(line.instance.value) + "]",
+                                                                Style::Faint, context.terminal.colors)
+                                                      << " " << printable(line.text) << "\n";
                                                   if (options.follow) out.flush();
                                                   return out.good() ? http::Client::Next::Continue : http::Client::Next::Stop;
                                                 });
-  return status.ok() ? kOk : context.fail(status.error());
+  if (!status.ok()) return context.fail(status.error());
+  if (!any && options.tail > 0) context.terminal.err << "No log lines: the workers of " << printable(options.service) << " wrote nothing.\n";
+  return kOk;
 }
 
 }  // namespace
 
 Command makeExplain() {
   const auto options = std::make_shared<ServiceOptions>();
-  return {"explain", "Insight", "Say why a service has these CPUs, this many, and not more", "coterie explain speech",
-          {{"SERVICE", "which service", &options->service, {}, Names::Services, true}, namespaceOption(&options->nameSpace), outputOption(&options->output, {"table", "json", "yaml"})},
-          {}, [options](Context& context) { return explain(context, *options); }};
+  return {"explain",
+          "Insight",
+          "Say why a service has these CPUs, this many, and not more",
+          "coterie explain speech",
+          {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
+           namespaceOption(&options->nameSpace),
+           outputOption(&options->output, {"table", "json", "yaml"})},
+          {},
+          [options](Context& context) { return explain(context, *options); }};
 }
 
 Command makeTop() {
   const auto options = std::make_shared<TopOptions>();
-  return {"top", "Insight", "Show live figures: requests, latency, queue, CPUs, lent and borrowed", "coterie top --once",
+  return {"top",
+          "Insight",
+          "Show live figures: requests, latency, queue, CPUs, lent and borrowed",
+          "coterie top --once",
           {{"--once", "print once and end (as into a pipe)", &options->once, {}, Names::None, false},
            {"--interval", "between two pictures", &options->interval, {}, Names::None, false},
            outputOption(&options->output, {"table", "json"})},
-          {}, [options](Context& context) { return top(context, *options); }};
+          {},
+          [options](Context& context) { return top(context, *options); }};
 }
 
 Command makeEvents() {
   const auto options = std::make_shared<EventOptions>();
-  return {"events", "Insight", "Show what happened, and why", "coterie events -w\n  coterie events --about tenant/audio",
+  return {"events",
+          "Insight",
+          "Show what happened, and why",
+          "coterie events -w\n  coterie events --about tenant/audio",
           {namespaceOption(&options->nameSpace),
            {"--about", "only of this service, or TYPE/NAME", &options->about, {}, Names::Services, false},
            {"--limit", "at most so many", &options->limit, {}, Names::None, false},
            {"-w,--watch", "go on with new ones", &options->watch, {}, Names::None, false},
            outputOption(&options->output, {"table", "json"})},
-          {}, [options](Context& context) { return events(context, *options); }};
+          {},
+          [options](Context& context) { return events(context, *options); }};
 }
 
 Command makeLogs() {
   const auto options = std::make_shared<ServiceOptions>();
-  return {"logs", "Insight", "Show what a service's workers wrote", "coterie logs speech -f",
+  return {"logs",
+          "Insight",
+          "Show what a service's workers wrote",
+          "coterie logs speech -f",
           {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
            namespaceOption(&options->nameSpace),
            {"-f,--follow", "go on with new lines", &options->follow, {}, Names::None, false},
            {"--tail", "how many of the last lines", &options->tail, {}, Names::None, false}},
-          {}, [options](Context& context) { return logs(context, *options); }};
+          {},
+          [options](Context& context) { return logs(context, *options); }};
 }
 
 }  // namespace coterie::cli

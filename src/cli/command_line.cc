@@ -65,7 +65,19 @@ std::optional<std::string> environment(std::string_view name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-int parseFailed(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments, const Terminal& terminal, const std::vector<Command>& commands) {
+// What was meant as a command: the first word that is neither an option nor the state folder.
+const std::string* firstWord(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--state")
+      ++i;
+    else if (!arguments[i].starts_with("-"))
+      return &arguments[i];
+  }
+  return nullptr;
+}
+
+int parseFailed(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments, const Terminal& terminal,
+                const std::vector<Command>& commands) {
   if (error.get_exit_code() == 0) {
     // Help or version were asked for.
     const bool version = dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr;
@@ -73,8 +85,9 @@ int parseFailed(const CLI::ParseError& error, const CLI::App& app, const std::ve
     return kOk;
   }
   std::string message = error.what();
-  const auto word = std::find_if(arguments.begin(), arguments.end(), [](const std::string& each) { return !each.starts_with("-"); });
-  if (app.get_subcommands().empty() && word != arguments.end()) {
+  const auto chosen = app.get_subcommands();
+  const std::string* word = firstWord(arguments);
+  if (chosen.empty() && word != nullptr) {
     std::vector<std::string_view> names;
     for (const Command& command : commands) {
       if (!command.group.empty()) names.push_back(command.name);
@@ -82,7 +95,13 @@ int parseFailed(const CLI::ParseError& error, const CLI::App& app, const std::ve
     const auto near = objects::nearest(*word, names);
     message = "there is no command " + *word + (near ? "; did you mean " + *near + "?" : "; coterie --help lists them");
   } else {
-    message += "; see coterie " + (word == arguments.end() ? std::string() : *word + " ") + "--help";
+    std::string path;
+    for (const CLI::App* at = &app; at != nullptr;) {
+      const auto below = at->get_subcommands();
+      at = below.empty() ? nullptr : below.front();
+      if (at != nullptr) path += at->get_name() + " ";
+    }
+    message += "; see coterie " + path + "--help";
   }
   std::replace(message.begin(), message.end(), '\n', ' ');
   terminal.err << "coterie: " << printable(message) << "\n";
@@ -97,7 +116,8 @@ ServerLink& Context::server() {
 }
 
 int Context::fail(const Error& error) const {
-  terminal.err << styled("coterie:", Style::Bad, terminal.colors) << " " << printable(error.message) << (error.reason.empty() ? "" : " (" + printable(error.reason) + ")") << "\n";
+  terminal.err << styled("coterie:", Style::Bad, terminal.colors) << " " << printable(error.message)
+               << (error.reason.empty() ? "" : " (" + printable(error.reason) + ")") << "\n";
   return exitCode(error);
 }
 
@@ -106,9 +126,7 @@ int Context::usage(const std::string& message) const {
   return kUsage;
 }
 
-std::int64_t Context::nowMicros() const {
-  return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+std::int64_t Context::nowMicros() const { return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 int exitCode(const Error& error) {
   if (error.reason == "Unreachable" || error.reason == "ConnectionLost") return kUnreachable;
@@ -160,8 +178,13 @@ int cliMain(int argc, char** argv, std::vector<Command> more) {
   const auto noColor = environment("NO_COLOR");
   winsize size{};
   const bool sized = interactive && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  const Terminal terminal{std::cin, std::cout, std::cerr, interactive, interactive && (!noColor || noColor->empty()) && environment("TERM").value_or("dumb") != "dumb",
-                          sized ? size.ws_col : 80, environment};
+  const Terminal terminal{std::cin,
+                          std::cout,
+                          std::cerr,
+                          interactive,
+                          interactive && (!noColor || noColor->empty()) && environment("TERM").value_or("dumb") != "dumb",
+                          sized ? size.ws_col : 80,
+                          environment};
   const int code = runCli({argv + 1, argv + argc}, terminal, std::move(more));
   std::cout.flush();
   return code;

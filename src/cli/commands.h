@@ -32,7 +32,7 @@ namespace coterie::cli {
 // completion.cc
 [[nodiscard]] Command makeCompletion();
 // What the shell's script calls as `coterie __complete WORD...`: prints the words that may stand for the last one.
-int complete(Context& context, const std::vector<std::string>& words);
+int complete(Context& context, const std::vector<std::string>& typed);
 
 [[nodiscard]] std::vector<Command> allCommands();
 

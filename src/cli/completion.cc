@@ -11,10 +11,11 @@
 namespace coterie::cli {
 namespace {
 
+// Asks the program that is being typed ($1), which need not be on the PATH.
 constexpr std::string_view kBash = R"(# bash completion for coterie: source <(coterie completion bash)
 _coterie() {
   local IFS=$'\n'
-  COMPREPLY=($(coterie __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  COMPREPLY=($("$1" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _coterie coterie
 )";
@@ -106,19 +107,35 @@ std::vector<std::string> candidates(Context& context, const Command& command, co
   return words;
 }
 
+// Bash hands `--flag=value` over as three words: here they are two, as `--flag value` is.
+std::vector<std::string> withoutEquals(std::vector<std::string> words) {
+  if (!words.empty() && words.back() == "=") words.back().clear();
+  std::erase(words, "=");
+  return words;
+}
+
+// Takes `--state DIR` out of the words, wherever it stands; the word being typed stays.
+std::vector<std::string> withoutState(Context& context, const std::vector<std::string>& words) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--state" && i + 2 < words.size())
+      context.stateFolder = words[++i];
+    else
+      rest.push_back(words[i]);
+  }
+  return rest;
+}
+
 }  // namespace
 
-int complete(Context& context, const std::vector<std::string>& words) {
+int complete(Context& context, const std::vector<std::string>& typed) {
+  const std::vector<std::string> words = withoutState(context, withoutEquals(typed));
+  if (words.size() >= 2 && words[words.size() - 2] == "--state") return kOk;  // the shell knows folders
   const std::string current = words.empty() ? "" : words.back();
   const std::vector<Command>* level = context.commands;
   const Command* command = nullptr;
   std::size_t at = 0;
   while (at + 1 < words.size() && level != nullptr) {
-    if (words[at] == "--state" && at + 2 < words.size()) {
-      context.stateFolder = words[at + 1];
-      at += 2;
-      continue;
-    }
     const auto found = std::find_if(level->begin(), level->end(), [&](const Command& each) { return each.name == words[at]; });
     if (found == level->end()) return kOk;
     command = &*found;
@@ -144,7 +161,12 @@ int complete(Context& context, const std::vector<std::string>& words) {
 
 Command makeCompletion() {
   const auto shell = std::make_shared<std::string>("bash");
-  return {"completion", "Other", "Print the completion script of a shell", "source <(coterie completion bash)", {{"SHELL", "which shell", shell.get(), {"bash"}, Names::None, false}}, {},
+  return {"completion",
+          "Other",
+          "Print the completion script of a shell",
+          "source <(coterie completion bash)",
+          {{"SHELL", "which shell", shell.get(), {"bash"}, Names::None, false}},
+          {},
           [shell](Context& context) { return context.terminal.out << kBash, kOk; }};
 }
 
