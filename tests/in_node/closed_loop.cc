@@ -12,6 +12,7 @@ namespace coterie::in_node {
 namespace {
 constexpr TenantId kTenant{0};
 constexpr std::uint64_t kAlignment = 64;
+constexpr int kSmoothing = 4;  // a lane's expected run follows the last few
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 }  // namespace
 
@@ -64,7 +65,7 @@ bool ClosedLoop::open(const Lane& lane) const {
 }
 
 void ClosedLoop::laneReady(const LaneInfo& info) {
-  Lane lane{info.ref, info.laneClass, 0, {}, true};
+  Lane lane{info.ref, info.laneClass, 0, {}, true, options_.initialRun};
   lane.rank = static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
     return other.present && other.ref.instance == info.ref.instance && other.laneClass == info.laneClass;
   }));
@@ -122,6 +123,7 @@ void ClosedLoop::pump() {
     auto answered = [this, lane, request = dispatch.request, submitted, alive = std::weak_ptr<bool>(alive_)](RunOutcome outcome) {
       if (!alive.expired()) completed(lane, request, submitted, std::move(outcome));
     };
+    counters_.began(lane, loop_.clock().now().time_since_epoch(), lanes_[lane].run);
     backend_.run(lanes_[lane].ref, RunRequest{cell_, inputs_, outputs_, Seconds(300)}, std::move(answered));
   }
   pumping_ = false;
@@ -135,8 +137,8 @@ void ClosedLoop::completed(std::size_t lane, dispatch::RequestHandle request, In
                      outcome.answer.ok() ? dispatch::Outcome::Succeeded : dispatch::Outcome::Failed, now);
   if (!outcome.answer.ok()) counters_.failed.fetch_add(1);
   counters_.latency[static_cast<std::size_t>(latencyBucket(now - submitted))].fetch_add(1, std::memory_order_relaxed);
-  counters_.lastCompletion.store(now.time_since_epoch().count());
-  counters_.completed.fetch_add(1);
+  lanes_[lane].run += (outcome.held - lanes_[lane].run) / kSmoothing;
+  counters_.ended(lane);
   ++answered_;
   if (options_.observer) {
     options_.observer({lanes_[lane].laneClass, lanes_[lane].rank, submitted, now - outcome.held, now, outcome.cpu, outcome.answer.ok()});

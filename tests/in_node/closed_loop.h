@@ -59,6 +59,7 @@ class ClosedLoop final : public ModelBackend::Listener {
     int rank{0};  // among the instance's lanes of its class
     dispatch::SlotId slot;
     bool present{true};
+    Nanos run{};  // what a run takes on this lane, smoothed
   };
   struct Allowance {
     int own{1};

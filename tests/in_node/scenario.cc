@@ -1,5 +1,6 @@
 #include "scenario.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -77,14 +78,45 @@ std::vector<Scenario> steadyScenarios(bool quick) {
   return scenarios;
 }
 
-std::vector<Subject> baselines(bool quick) {
-  if (quick)
-    return {{"none-single", Threads::Shipped}, {"none-single", Threads::One}, {"none-single", Threads::Share}, {"none-single", Threads::All}};
-  std::vector<Subject> all;
-  for (const char* policy : {"none-single", "none-multi", "cm-single", "cm-multi"}) {
-    for (const Threads threads : {Threads::Shipped, Threads::Paper, Threads::One, Threads::Share, Threads::All}) all.push_back({policy, threads});
+Form formOf(const Subject& subject, int services, int cpus) {
+  const int share = std::max(1, cpus / services);
+  Form form;
+  if (subject.policy.ends_with("-multi")) form.containers = cpus;
+  switch (subject.threads) {
+    case Threads::Shipped: form.width = cpus, form.spin = true; break;
+    case Threads::Paper: form.width = std::max(1, share / form.containers), form.spin = true; break;
+    case Threads::One: break;
+    case Threads::Share: form.width = share; break;
+    case Threads::All: form.width = cpus; break;
+    case Threads::Follow: form.ownLanes = cpus, form.loanLanes = cpus; break;
   }
-  return all;
+  return form;
+}
+
+std::string formKey(const Subject& subject, int services, int cpus) {
+  const Form form = formOf(subject, services, cpus);
+  std::string policy = subject.policy.substr(0, subject.policy.find('-'));
+  // Exclusive CPUs make no difference where nobody gets one, or where the only container gets all.
+  const int containers = services * form.containers;
+  if (policy == "cm" && (containers > cpus || containers == 1)) policy = "none";
+  // A width of one has no thread that could spin.
+  return fmt::format("{} {}x{} {} {}+{}", policy, form.containers, form.width, form.spin && form.width > 1 ? "spin" : "block", form.ownLanes,
+                     form.loanLanes);
+}
+
+// Done-when 2 of the in-node scheduler: 1.3 over the pairs and 1.5 for two and four MobileNets against what ships; 0.97 against everything.
+std::vector<Row> rowsOf(const Scenario& scenario, bool quick) {
+  std::vector<Row> rows;
+  const bool mobilenets = scenario.name == "mobilenet_v2 x 2" || scenario.name == "mobilenet_v2 x 4";
+  const bool pair = scenario.services.size() == 2 && scenario.services[0].model != scenario.services[1].model;
+  for (const std::string policy : {"none-single", "none-multi", "cm-single", "cm-multi"}) {
+    if (quick && policy != "none-single") break;
+    const double shipped = policy != "none-single" ? 0.97 : mobilenets ? 1.5 : pair ? 1.3 : 0.97;
+    rows.push_back({policy, "shipped", {{policy, Threads::Shipped}}, shipped});
+    if (!quick) rows.push_back({policy, "paper", {{policy, Threads::Paper}}, 0.97});
+    rows.push_back({policy, "tuned", {{policy, Threads::One}, {policy, Threads::Share}, {policy, Threads::All}}, 0.97});
+  }
+  return rows;
 }
 
 }  // namespace coterie::in_node

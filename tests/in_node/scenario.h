@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "bench_node.h"
 
 namespace coterie::in_node {
 
@@ -35,6 +36,18 @@ struct Scenario {
 
 // The list. Quick: the pairs and n = 4.
 [[nodiscard]] std::vector<Scenario> steadyScenarios(bool quick);
-[[nodiscard]] std::vector<Subject> baselines(bool quick);
+// What the subject's services look like on so many CPUs.
+[[nodiscard]] Form formOf(const Subject& subject, int services, int cpus);
+// Subjects with the same key run the same processes on the same CPUs with the same threads: one of them stands for all.
+[[nodiscard]] std::string formKey(const Subject& subject, int services, int cpus);
+
+// A line of the result: the reference against a policy with `shipped`, `paper` or `tuned` threads.
+struct Row {
+  std::string policy;
+  std::string threads;
+  std::vector<Subject> forms;  // tuned: the candidates, of which the best one counts
+  double bound{0.97};          // what the reference is to reach
+};
+[[nodiscard]] std::vector<Row> rowsOf(const Scenario& scenario, bool quick);
 
 }  // namespace coterie::in_node

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "active_loop.h"
@@ -30,21 +32,6 @@ Result<allocation::PolicyName> parsePolicy(const std::string& name) {
   if (name == "cm-single") return PolicyName::CpuManagerSingle;
   if (name == "cm-multi") return PolicyName::CpuManagerMulti;
   return Error{Code::InvalidArgument, "UnknownPolicy", "policy " + name};
-}
-
-Form formOf(const std::string& policy, Threads threads, int services, int cpus) {
-  const int share = std::max(1, cpus / services);
-  Form form;
-  if (policy.ends_with("-multi")) form.containers = cpus;
-  switch (threads) {
-    case Threads::Shipped: form.width = cpus, form.spin = true; break;
-    case Threads::Paper: form.width = std::max(1, share / form.containers), form.spin = true; break;
-    case Threads::One: break;
-    case Threads::Share: form.width = share; break;
-    case Threads::All: form.width = cpus; break;
-    case Threads::Follow: form.ownLanes = cpus, form.loanLanes = cpus; break;
-  }
-  return form;
 }
 
 class SubjectRun final : public BenchNode::Events {
@@ -73,6 +60,7 @@ class SubjectRun final : public BenchNode::Events {
  private:
   Status start();
   void arrive();
+  void atActiveTime(std::size_t service, Instant due, std::function<void()> callback);
   void beginLoad(std::size_t service);
   void loadFinished();
 
@@ -103,17 +91,21 @@ Status SubjectRun::start() {
 
 void SubjectRun::arrive() {
   began_ = loop_.clock().now();
+  timers_.resize(arrivals_.size());
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
     const auto begin = [this, i] {
-      const Form form = formOf(policy_, threads_, static_cast<int>(arrivals_.size()), node_.cpus());
+      const Form form = formOf({policy_, threads_}, static_cast<int>(arrivals_.size()), node_.cpus());
       if (const Status status = node_.startService(i, arrivals_[i].model, form); !status) failed(status.error().message);
     };
-    if (arrivals_[i].startSeconds <= 0) {
-      begin();
-    } else {
-      timers_.push_back(inner_.after(Nanos(static_cast<std::int64_t>(arrivals_[i].startSeconds * 1e9)), begin));
-    }
+    atActiveTime(i, began_ + Nanos(static_cast<std::int64_t>(arrivals_[i].startSeconds * 1e9)), begin);
   }
+}
+
+// Timers know nothing of freezes: one that fires too early is set again.
+void SubjectRun::atActiveTime(std::size_t service, Instant due, std::function<void()> callback) {
+  const Nanos left = due - loop_.clock().now();
+  if (left <= Nanos{}) return callback();
+  timers_[service] = inner_.after(left, [this, service, due, callback = std::move(callback)] { atActiveTime(service, due, callback); });
 }
 
 // Fixed work starts when its own service is ready; otherwise all begin together, when the last one is.
