@@ -21,7 +21,7 @@ Allowance allowanceOf(const ModelServiceSpec& spec, const TenantView& tenant, By
   Allowance least{machine, "on this machine"};
   const Bytes quota = tenant.spec.quota.memory;
   if (quota.value > 0 && quota < least.bytes) least = {quota, "of quota.memory of tenant " + tenant.name.value};
-  if (spec.memory.value > 0 && spec.memory < least.bytes) least = {spec.memory, "of spec.memory", true};
+  if (spec.memory.value > 0 && spec.memory < least.bytes) least = {spec.memory, "of spec.memory: raise it, or leave it out", true};
   return least;
 }
 
