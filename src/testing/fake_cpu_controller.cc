@@ -202,6 +202,7 @@ Result<ObservedContainer> FakeCpuController::observe(InstanceId id) const {
 }
 
 ThreadUse FakeCpuController::threadUse(InstanceId id, int threadId) const {
+  ++threadLooks_;
   const auto use = uses_.find(threadId);
   return containers_.count(id) == 0 ? ThreadUse{{}, false, true} : use == uses_.end() ? ThreadUse{} : use->second;
 }

@@ -58,6 +58,7 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
   [[nodiscard]] CpuSet laneCpus(InstanceId id) const;  // that its own lanes are spread over; empty: they float
   [[nodiscard]] CpuSet system() const { return system_; }
+  [[nodiscard]] int threadLooks() const { return threadLooks_; }  // how often threadUse() was asked
 
  private:
   struct Leaf {
@@ -96,6 +97,7 @@ class FakeCpuController final : public CpuController {
   std::map<InstanceId, Container> containers_;
   std::map<std::pair<InstanceId, CpuChangeKind>, int> faults_;
   std::map<int, ThreadUse> uses_;
+  mutable int threadLooks_{0};
   std::vector<std::string> operations_;
 };
 
