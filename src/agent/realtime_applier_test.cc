@@ -1,12 +1,14 @@
 #include "agent/realtime_applier.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <future>
 
 #include "agent/drc_rig.h"
 #include "base/unique_fd.h"
@@ -35,11 +37,30 @@ int countCall(void* context, const PreparedWrite&) {
   return 0;
 }
 
-// Blocks until the test writes to the descriptor.
-int blockCall(void* context, const PreparedWrite&) {
-  std::uint64_t value = 0;
-  return ::read(*static_cast<int*>(context), &value, sizeof value) == sizeof value ? 0 : 5;
-}
+// A write that hangs in the kernel: says when it is there, and stays until it is let go.
+class Gate {
+ public:
+  // The applier's thread.
+  static int hang(void* context, const PreparedWrite&) {
+    const auto* gate = static_cast<Gate*>(context);
+    std::uint64_t value = 1;
+    if (::write(gate->reached_.get(), &value, sizeof value) != sizeof value) return 5;
+    return ::read(gate->open_.get(), &value, sizeof value) == sizeof value ? 0 : 5;
+  }
+  [[nodiscard]] bool reached() const {
+    pollfd waits{reached_.get(), POLLIN, 0};
+    std::uint64_t value = 0;
+    return ::poll(&waits, 1, 5000) == 1 && ::read(reached_.get(), &value, sizeof value) == sizeof value;
+  }
+  void open() const {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(open_.get(), &one, sizeof one), 8);
+  }
+
+ private:
+  UniqueFd reached_{::eventfd(0, EFD_CLOEXEC)};
+  UniqueFd open_{::eventfd(0, EFD_CLOEXEC)};
+};
 
 class RealtimeApplierTest : public ::testing::Test {
  protected:
@@ -49,11 +70,14 @@ class RealtimeApplierTest : public ::testing::Test {
     applier_ = std::move(*made);
     applier_->setProgress([this] { ++progress_; });
   }
-  // Real threads: waits for their word, up to 5 s.
+  // Real threads: each thing that they say wakes the loop, and the condition is looked at again; false if nothing is said for 5 s.
   template <typename Condition>
   [[nodiscard]] bool eventually(Condition condition) {
-    for (int i = 0; i < 500 && !condition(); ++i) loop_.pollDescriptors(Millis{10});
-    return condition();
+    for (;;) {
+      loop_.runUntilIdle();
+      if (condition()) return true;
+      if (!loop_.pollDescriptors(Millis{5000})) return condition();
+    }
   }
   testing::ManualLoop loop_;
   std::unique_ptr<RealtimeApplier> applier_;
@@ -85,40 +109,45 @@ TEST_F(RealtimeApplierTest, ItsPolicyIsReadBackAndSaid) {
 }
 
 TEST_F(RealtimeApplierTest, AHelperGoesOnPastAStuckWrite) {
-  UniqueFd gate(::eventfd(0, EFD_CLOEXEC));
-  int raw = gate.get();
+  Gate gate;
   std::atomic<int> calls{0};
   std::vector<ApplyStep> steps;
-  steps.push_back(callStep(blockCall, &raw));
+  steps.push_back(callStep(Gate::hang, &gate));
   steps.push_back(callStep(countCall, &calls, {0}));
   steps.push_back(callStep(countCall, &calls));
   const auto batch = batchOf(std::move(steps));
   applier_->submit(batch);
-  ASSERT_TRUE(eventually([&] { return batch->state(0) == ApplyState::Running; }));
+  ASSERT_TRUE(gate.reached());
+  EXPECT_EQ(batch->state(0), ApplyState::Running);
   EXPECT_EQ(batch->state(2), ApplyState::Waiting);
   applier_->helpOut(batch);
   EXPECT_TRUE(eventually([&] { return batch->state(2) == ApplyState::Done; }));
   EXPECT_EQ(batch->state(1), ApplyState::Waiting);
-  const std::uint64_t one = 1;
-  ASSERT_EQ(::write(raw, &one, sizeof one), 8);
+  gate.open();
   EXPECT_TRUE(eventually([&] { return batch->allFinal(); }));
   EXPECT_EQ(batch->state(1), ApplyState::Done);
   EXPECT_EQ(calls.load(), 2);
 }
 
 TEST_F(RealtimeApplierTest, ItsEndLeavesAStuckThreadBehind) {
-  static int raw = -1;  // outlives the thread that is left behind
-  raw = ::eventfd(0, EFD_CLOEXEC);
+  static Gate gate;  // outlives the thread that is left behind
+  // The thread's hold on the batch is the last: when it lets go, it is done with it.
+  const auto last = std::make_shared<std::promise<ApplyState>>();
   std::vector<ApplyStep> steps;
-  steps.push_back(callStep(blockCall, &raw));
-  const auto batch = batchOf(std::move(steps));
+  steps.push_back(callStep(Gate::hang, &gate));
+  std::shared_ptr<ApplyBatch> batch(new ApplyBatch(std::move(steps)), [last](ApplyBatch* gone) {
+    last->set_value(gone->state(0));
+    delete gone;
+  });
   applier_->submit(batch);
-  ASSERT_TRUE(eventually([&] { return batch->state(0) == ApplyState::Running; }));
+  ASSERT_TRUE(gate.reached());
+  EXPECT_EQ(batch->state(0), ApplyState::Running);
   applier_.reset();  // returns
-  const std::uint64_t one = 1;
-  ASSERT_EQ(::write(raw, &one, sizeof one), 8);
-  for (int i = 0; i < 1000 && batch->state(0) == ApplyState::Running; ++i) ::usleep(1000);
-  EXPECT_EQ(batch->state(0), ApplyState::Done);
+  batch.reset();
+  gate.open();
+  auto state = last->get_future();
+  ASSERT_EQ(state.wait_for(5s), std::future_status::ready);
+  EXPECT_EQ(state.get(), ApplyState::Done);
 }
 
 // The whole agent on this machine's kernel: real processes, real applier, the loop stepped by hand.
