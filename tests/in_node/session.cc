@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
-#include <optional>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -14,6 +14,9 @@ namespace coterie::in_node {
 namespace {
 
 constexpr int kReference = -1;
+constexpr std::size_t kGlance = 3;        // blocks
+constexpr std::size_t kFewestBlocks = 4;  // however short the time is
+constexpr double kBeaten = 0.1;           // log ratio
 using SteadyClock = std::chrono::steady_clock;
 
 Bytes available() {
@@ -43,6 +46,7 @@ class Batch {
     testing::Decision decision;
   };
 
+  void dropBeatenCandidates();
   Status round(std::size_t block, const std::vector<int>& open, Work& reference, std::vector<Work>& rivals);
 
   const Scenario& scenario_;
@@ -81,6 +85,19 @@ Status Batch::round(std::size_t block, const std::vector<int>& open, Work& refer
   return {};
 }
 
+// Candidates that are 10 % worse than the best form of their policy after a few blocks.
+void Batch::dropBeatenCandidates() {
+  const auto mean = [](const Member& member) {
+    return std::accumulate(member.logRatios.begin(), member.logRatios.end(), 0.0) / static_cast<double>(member.logRatios.size());
+  };
+  for (Member& member : members_) {
+    const bool beaten = std::any_of(members_.begin(), members_.end(), [&](const Member& other) {
+      return other.rival.subject.policy == member.rival.subject.policy && mean(other) < mean(member) - kBeaten;
+    });
+    if (member.rival.onlyCandidate && beaten) member.decision = {testing::Verdict::Inconclusive, testing::pairedRatio(member.logRatios)};
+  }
+}
+
 Status Batch::measure(SteadyClock::time_point end) {
   const auto began = SteadyClock::now();
   const auto perBlock = (end - began) / testing::kLooks.back();
@@ -96,12 +113,13 @@ Status Batch::measure(SteadyClock::time_point end) {
     do {
       if (auto status = round(block, open, reference, rivals); !status) return status;
     } while (SteadyClock::now() - from < perBlock);
-    const testing::Look look = SteadyClock::now() > end ? testing::Look::Last : testing::Look::Planned;
+    const testing::Look look = block + 1 >= kFewestBlocks && SteadyClock::now() > end ? testing::Look::Last : testing::Look::Planned;
     for (const int which : open) {
       Member& member = members_[static_cast<std::size_t>(which)];
       member.logRatios.push_back(reference.logRate() - rivals[static_cast<std::size_t>(which)].logRate());
       member.decision = testing::decide(member.logRatios, member.rival.bound, look);
     }
+    if (block + 1 == kGlance) dropBeatenCandidates();
   }
 }
 

@@ -24,7 +24,8 @@ namespace coterie::in_node {
 
 struct Rival {
   Subject subject;
-  double bound{0.97};  // of reference / rival; the rival is decided once it is known on which side the ratio lies
+  double bound{0.97};         // of reference / rival; the rival is decided once it is known on which side the ratio lies
+  bool onlyCandidate{false};  // of interest only if it is the best form of its policy: left out after a glance that says it is not
 };
 
 struct Compared {
