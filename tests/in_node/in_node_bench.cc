@@ -1,13 +1,14 @@
 // The in-node scheduler against what its users would otherwise run, on this machine: throughput of services that share it.
 //
 //   in-node [--quick] [--scenario TEXT] [--against POLICY] [--minutes N] [--json PATH] [--svg PATH] [--slices PATH] [--mix|--no-mix|--only-mix]
+//           [--mix-seconds N]
 //   in-node --controls       only drc against itself (A/A), on every scenario: how well the method measures here
 //   in-node --pack FOLDER    the quick form as a folder that runs on another machine
 //
 // Each service is a tenant of its own under a closed loop of 2 requests per usable CPU over the worker channel. Every subject runs the same worker,
 // options and generator; only policy and threads differ: `shipped` = threads as many as visible CPUs, spinning; `paper` = CPUs/n threads per
 // container; `tuned` = the best of 1, CPUs/n and CPUs threads without spinning; `follow` = lanes follow the allocation. Method: session.h, rows.h,
-// mix.h. Time: --minutes for the rows (10.5 quick, 52 full), and about 15 for the mix.
+// mix.h. Time: --minutes for the rows (10.5 quick, 51 full), and about 16 for the mix.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -42,7 +43,7 @@ int benchMain(int argc, char** argv) {
   options.scenario = testing::benchOption(argc, argv, "scenario", "");
   options.against = testing::benchOption(argc, argv, "against", "");
   options.slices = testing::benchOption(argc, argv, "slices", "");
-  const double minutes = std::atof(testing::benchOption(argc, argv, "minutes", options.quick ? "10.5" : "52").c_str());
+  const double minutes = std::atof(testing::benchOption(argc, argv, "minutes", options.quick ? "10.5" : "51").c_str());
   options.limit = Seconds(static_cast<int>(minutes * 60));
   const bool onlyMix = testing::benchFlag(argc, argv, "only-mix");
   const bool mix =
@@ -60,7 +61,7 @@ int benchMain(int argc, char** argv) {
     std::printf("Throughput of drc against each baseline: geometric mean over the services, 99 %% interval\n");
     good = runRows(report, bars, options);
   }
-  if (mix) good = runMix(report) && good;
+  if (mix) good = runMix(report, std::atof(testing::benchOption(argc, argv, "mix-seconds", "25").c_str())) && good;
   if (const Status written = report.write(json); !written) {
     std::fprintf(stderr, "in-node: %s\n", written.error().message.c_str());
     return 1;

@@ -78,13 +78,13 @@ bool runOrder(testing::BenchReport& report, const Scenario& scenario) {
 
 }  // namespace
 
-bool runMix(testing::BenchReport& report) {
+bool runMix(testing::BenchReport& report, double secondsAlone) {
   std::vector<std::string> models{"mobilenet_v2", "resnet50", "vgg16"};
   std::map<std::string, int> counts;
   for (const auto& model : models) {
     const auto rate = throughputAlone({model, {{model, 0, 0}}}, kSubjects.front());
     if (!rate) return std::printf("  mix: %s\n", rate.error().message.c_str()), false;
-    counts[model] = static_cast<int>(*rate * 25);
+    counts[model] = std::max(1, static_cast<int>(*rate * secondsAlone));
   }
   for (const char* name : {"mix, light first", "mix, heavy first"}) {
     Scenario scenario{name, {}};

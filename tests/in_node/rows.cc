@@ -48,11 +48,14 @@ Field fieldOf(const std::vector<Row>& rows, int services, int cpus) {
   for (const Row& row : rows) {
     for (const Subject& form : row.forms) {
       const auto [found, added] = field.byForm.emplace(formKey(form, services, cpus), field.rivals.size());
-      if (added) field.rivals.push_back({form, kFloor, true});
+      if (added) field.rivals.push_back({form, kFloor, false, false});
       Rival& rival = field.rivals[found->second];
-      if (row.threads == "tuned") continue;
-      rival.bound = std::max(rival.bound, row.bound);
-      rival.onlyCandidate = false;
+      if (row.threads == "tuned") {
+        rival.candidate = true;
+      } else {
+        rival.measuredAnyway = true;
+        rival.bound = std::max(rival.bound, row.bound);
+      }
     }
   }
   return field;

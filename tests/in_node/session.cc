@@ -85,16 +85,17 @@ Status Batch::round(std::size_t block, const std::vector<int>& open, Work& refer
   return {};
 }
 
-// Candidates that are 10 % worse than the best form of their policy after a few blocks.
+// Candidates that are 10 % worse than the best candidate of their policy after a few blocks.
 void Batch::dropBeatenCandidates() {
   const auto mean = [](const Member& member) {
     return std::accumulate(member.logRatios.begin(), member.logRatios.end(), 0.0) / static_cast<double>(member.logRatios.size());
   };
   for (Member& member : members_) {
     const bool beaten = std::any_of(members_.begin(), members_.end(), [&](const Member& other) {
-      return other.rival.subject.policy == member.rival.subject.policy && mean(other) < mean(member) - kBeaten;
+      return other.rival.candidate && other.rival.subject.policy == member.rival.subject.policy && mean(other) < mean(member) - kBeaten;
     });
-    if (member.rival.onlyCandidate && beaten) member.decision = {testing::Verdict::Inconclusive, testing::pairedRatio(member.logRatios)};
+    if (member.rival.candidate && !member.rival.measuredAnyway && beaten)
+      member.decision = {testing::Verdict::Inconclusive, testing::pairedRatio(member.logRatios)};
   }
 }
 

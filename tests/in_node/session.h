@@ -24,8 +24,11 @@ namespace coterie::in_node {
 
 struct Rival {
   Subject subject;
-  double bound{0.97};         // of reference / rival; the rival is decided once it is known on which side the ratio lies
-  bool onlyCandidate{false};  // of interest only if it is the best form of its policy: left out after a glance that says it is not
+  double bound{0.97};  // of reference / rival; the rival is decided once it is known on which side the ratio lies
+  // One of several forms of its policy of which only the best counts: left out after a glance that says it is not, unless it is to be measured
+  // anyway.
+  bool candidate{false};
+  bool measuredAnyway{true};
 };
 
 struct Compared {
