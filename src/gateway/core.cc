@@ -67,7 +67,7 @@ void Gateway::Core::onRequest(const Context& context, bool caughtUp) {
     const bool mayCome = tenant.error().reason == kUnknownTenant && !caughtUp;
     if (mayCome && catchUp([this, context] { onRequest(context, true); })) return;
     ++unauthenticated_.started;
-    unauthenticated_.answer(401, tenant.error().reason);
+    unauthenticated_.answer(httpStatus(tenant.error().code), tenant.error().reason);
     return context->respond(refusalResponse({tenant.error(), {}, {}, 0}, call.requestId, rng_));
   }
   call.tenant = *tenant;
@@ -81,6 +81,7 @@ void Gateway::Core::onRequest(const Context& context, bool caughtUp) {
 }
 
 Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
+  if (hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one Authorization or X-API-Key header, not several"};
   const std::string_view key = keyOf(head);
   if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
   auto name = authenticate_(key);

@@ -159,6 +159,21 @@ TEST_F(GatewayTest, TheModelsErrorIsTheAnswer) {
   EXPECT_TRUE(has(sent->text, "\"error\":\"bad node\",\"reason\":\"RunFailed\""));
 }
 
+TEST_F(GatewayTest, SeveralKeysAreRefusedAndNoneIsChosen) {
+  publish({"na", "m"}, FakeBackend::Mode::Echo);
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  for (const Lines& lines :
+       {Lines{{"Authorization", "Bearer key-a"}, {"authorization", "Bearer key-b"}},
+        Lines{{"Authorization", "Bearer key-a"}, {"Authorization", "Bearer key-a"}}, Lines{{"X-API-Key", "key-a"}, {"x-api-key", "key-b"}}}) {
+    const Sent sent = send(http::Method::Get, "/v2/models/m", lines);
+    EXPECT_EQ(sent->status, 400);
+    EXPECT_TRUE(has(sent->text, R"("reason":"SeveralKeys")")) << sent->text;
+  }
+  EXPECT_EQ(gateway.snapshot().unauthenticated.of(400), 3);
+  // Another scheme's Authorization, as a proxy adds it, beside our key's header.
+  EXPECT_EQ(send(http::Method::Get, "/v2/models/m", {{"Authorization", "Basic dTpw"}, {"X-API-Key", "key-a"}})->status, 200);
+}
+
 // --- What is acknowledged elsewhere a moment before it is known here ---
 
 class WithCatchUp : public GatewayTest {

@@ -19,11 +19,12 @@ constexpr Instant kNever = Instant::max();
 constexpr Nanos kLingerTime = Seconds(2);
 }  // namespace
 
-Connection::Connection(std::shared_ptr<Server::Core> core, UniqueFd fd, bool local)
+Connection::Connection(std::shared_ptr<Server::Core> core, UniqueFd fd, const Peer& peer)
     : core_(std::move(core)),
-      socket_(core_->loop.impl().context, boost::asio::generic::stream_protocol(local ? AF_UNIX : AF_INET, 0), fd.release()),
-      local_(local),
+      socket_(core_->loop.impl().context, boost::asio::generic::stream_protocol(peer.kind == Peer::Kind::Local ? AF_UNIX : AF_INET, 0), fd.release()),
+      peer_(peer),
       deadline_(core_->in(core_->options.limits.headerTimeout)),
+      idleSince_(core_->coarseNow),
       capacity_(core_->options.limits.headerBytes + kBufferBeyondHead),
       buffer_(new char[capacity_]),
       parser_(core_->options.limits.headerBytes, core_->options.limits.headers),
@@ -144,7 +145,7 @@ void Connection::beginRequest(std::size_t headBytes) {
   }
   exchange_->connection_ = shared_from_this();
   exchange_->gone_ = false;
-  exchange_->local_ = local_;
+  exchange_->local_ = peer_.kind == Peer::Kind::Local;
   const auto kept = exchange_;
   core_->handler.onRequest(kept);
 }
@@ -232,6 +233,7 @@ void Connection::nextRequest() {
   headTimed_ = false;
   state_ = State::Head;
   deadline_ = core_->in(core_->options.limits.keepAliveTimeout);
+  idleSince_ = core_->coarseNow;
   process();
 }
 

@@ -26,12 +26,15 @@ class Exchange;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<Server::Core> core, UniqueFd fd, bool local);
+  Connection(std::shared_ptr<Server::Core> core, UniqueFd fd, const Peer& peer);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   void start();
+  [[nodiscard]] bool idle() const { return state_ == State::Head; }  // no request, or one whose head has not come completely
+  [[nodiscard]] Instant idleSince() const { return idleSince_; }
+  [[nodiscard]] const Peer& peer() const { return peer_; }
   [[nodiscard]] bool overdue(Instant now) const { return now >= deadline_; }
   void timeOut();          // acts on the passed deadline
   void drain();            // closes now if idle, else after the request under way
@@ -86,9 +89,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::shared_ptr<Server::Core> core_;
   boost::asio::generic::stream_protocol::socket socket_;
-  bool local_;
+  Peer peer_;
   State state_{State::Head};
   Instant deadline_;
+  Instant idleSince_;       // while in State::Head
   bool reading_{false};     // a read of either kind is under way
   bool ended_{false};       // the client sent its FIN, or the connection failed
   bool processing_{false};  // process() is on the stack

@@ -193,7 +193,7 @@ void Connection::bodyDeadline() {
 Connection::Done Connection::abandonBodyRead() {
   if (!bodyDone_) return nullptr;
   boost::system::error_code ignored;
-  (void)socket_.cancel(ignored);
+  (void)socket_.cancel(ignored);  // NOLINT(bugprone-unused-return-value): no harm if there is nothing to end
   closeAfter_ = true;
   return std::exchange(bodyDone_, nullptr);
 }

@@ -116,10 +116,12 @@ void Server::Core::listen(UniqueFd fd) {
 void Server::Core::acceptSome() {
   const auto self = shared_from_this();
   for (int i = 0; i < kAcceptsPerWake && listener; ++i) {
-    UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
+    UniqueFd fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       if (static_cast<int>(connections.size()) >= options.limits.connections) refuseConnection(std::move(fd));
-      else add(std::move(fd), local);
+      else add(std::move(fd), local ? Peer{Peer::Kind::Local, {}} : Peer::of(address));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -134,9 +136,10 @@ void Server::Core::acceptSome() {
   }
 }
 
-void Server::Core::add(UniqueFd fd, bool isLocal) {
+void Server::Core::add(UniqueFd fd, const Peer& peer) {
   if (closed || draining) return;
-  if (!isLocal) {
+  closeIdleOf(peer);
+  if (peer.kind != Peer::Kind::Local) {
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
@@ -146,9 +149,25 @@ void Server::Core::add(UniqueFd fd, bool isLocal) {
   }
   ++stats.accepted;
   ++stats.open;
-  auto connection = std::make_shared<Connection>(shared_from_this(), std::move(fd), isLocal);
+  auto connection = std::make_shared<Connection>(shared_from_this(), std::move(fd), peer);
   connection->place = connections.insert(connections.end(), connection);
   connection->start();
+}
+
+// Makes room for one more of that peer. O(connections), and only while there are more than the limit.
+void Server::Core::closeIdleOf(const Peer& peer) {
+  const int most = peer.kind == Peer::Kind::Remote ? options.limits.idlePerPeer : options.limits.idlePerLoopback;
+  if (most <= 0 || static_cast<int>(connections.size()) < most) return;
+  int idle = 0;
+  std::shared_ptr<Connection> longest;
+  for (const auto& connection : connections) {
+    if (!connection->idle() || connection->peer() != peer) continue;
+    ++idle;
+    if (longest == nullptr || connection->idleSince() < longest->idleSince()) longest = connection;
+  }
+  if (idle < most) return;
+  ++stats.closedIdle;
+  longest->close();
 }
 
 // Says why, as far as one write goes, and closes: whoever floods us with connections must not cost memory.
@@ -280,10 +299,10 @@ std::uint16_t Server::port() const { return core_->port; }
 const ServerStats& Server::stats() const { return core_->stats; }
 
 void Server::adopt(UniqueFd connection) {
-  int domain = AF_INET;
-  socklen_t length = sizeof(domain);
-  ::getsockopt(connection.get(), SOL_SOCKET, SO_DOMAIN, &domain, &length);
-  core_->add(std::move(connection), domain == AF_UNIX);
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (::getpeername(connection.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) address = {};
+  core_->add(std::move(connection), Peer::of(address));
 }
 
 void Server::drain(Nanos grace, std::function<void()> done) { core_->drain(grace, std::move(done)); }

@@ -76,6 +76,10 @@ struct Limits {
   int headers{100};                          // number of headers; more: 431
   Bytes bodyBytes{256LL * 1024 * 1024};      // Content-Length above: 413 before the handler sees it
   int connections{1024};                     // open at once, per server; more: 503 and closed
+  // Connections of one peer (an IPv4 address, an IPv6 /64) on which no request is under way; at one more its longest idle one is closed, as HTTP allows at any
+  // time. 0: none. By default a quarter of `connections`; all clients on this machine are one peer, so they have three quarters.
+  int idlePerPeer{256};
+  int idlePerLoopback{768};                  // also of Unix sockets
   Millis headerTimeout{10'000};              // from the first byte (or the accept) to the complete header; then 408
   Millis bodyIdleTimeout{30'000};            // without a byte of the body while a read waits; then 408
   Bytes minBodyBytesPerSecond{1024};         // average a body must keep after bodyIdleTimeout; 0: no minimum
@@ -94,6 +98,7 @@ struct ServerStats {                         // counters since the start; `open`
   std::int64_t accepted{0};
   std::int64_t requests{0};
   std::int64_t refusedConnections{0};        // over Limits.connections
+  std::int64_t closedIdle{0};                // over Limits.idlePerPeer
   std::int64_t badRequests{0};               // refused by the server itself: 400, 413, 417, 431, 505
   std::int64_t timeouts{0};                  // header, body and write timeouts
   std::int64_t clientsGone{0};               // in mid-request

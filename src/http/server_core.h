@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "http/peer.h"
 #include "http/server.h"
 
 namespace coterie::http {
@@ -19,7 +20,8 @@ struct Server::Core : std::enable_shared_from_this<Server::Core> {
 
   void listen(UniqueFd fd);
   void acceptSome();
-  void add(UniqueFd fd, bool local);
+  void add(UniqueFd fd, const Peer& peer);
+  void closeIdleOf(const Peer& peer);
   void refuseConnection(UniqueFd fd);
   void remove(Connection& connection);
   void tick();

@@ -1,4 +1,5 @@
 // Limits, refusals, clients that leave or dawdle, drain. Timeouts are milliseconds here; nothing sleeps, the tests wait for what the server does.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
@@ -6,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 #include <vector>
 
+#include "http/peer.h"
 #include "http/server.h"
 #include "http/server_fixture.h"
 
@@ -151,6 +154,68 @@ TEST(ServerLimits, ConnectionsBeyondTheLimitGetACleanRefusal) {
   auto d = server.client();
   EXPECT_EQ(d.request({})->status, 200);
   EXPECT_EQ(server.stats().refusedConnections, 1);
+}
+
+// A client's forgotten connections took the places of all others.
+TEST(ServerLimits, APeerLosesItsLongestIdleConnectionAndNeverABusyOne) {
+  std::vector<std::shared_ptr<RequestContext>> held;
+  ServerOptions options;
+  options.limits.idlePerLoopback = 3;
+  TestServer server(
+      [&](const std::shared_ptr<RequestContext>& request) {
+        if (request->head().path == "/held") return held.push_back(request);
+        request->respond({});
+      },
+      options);
+  auto busy = server.client();
+  ASSERT_TRUE(busy.sendRaw("GET /held HTTP/1.1\r\nHost: x\r\n\r\n").ok());
+  while (server.stats().requests == 0) {
+  }
+  auto trickling = server.client();
+  ASSERT_TRUE(trickling.sendRaw("GET / HTTP").ok());
+  std::vector<Client> idle;
+  for (std::int64_t open = 2; open <= 3; ++open) {
+    while (server.stats().open < open) {
+    }
+    ASSERT_TRUE(idle.emplace_back(server.client()).connect().ok());
+  }
+  while (server.stats().open < 4) {
+  }
+  EXPECT_EQ(server.stats().closedIdle, 0);
+  auto next = server.client();
+  EXPECT_EQ(next.request({})->status, 200);
+  EXPECT_TRUE(trickling.closedByServer());  // it came first
+  EXPECT_EQ(server.stats().closedIdle, 1);
+  for (Client& client : idle) EXPECT_EQ(client.request({})->status, 200);
+  server.onLoop([&] { held.at(0)->respond({}); });
+  EXPECT_EQ(busy.receive()->status, 200);
+}
+
+TEST(ServerLimits, PeersAreAddressesNetworksAndThisMachine) {
+  const auto v4 = [](const char* text) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    EXPECT_EQ(::inet_pton(AF_INET, text, &address.sin_addr), 1);
+    sockaddr_storage storage{};
+    std::memcpy(&storage, &address, sizeof(address));
+    return Peer::of(storage);
+  };
+  const auto v6 = [](const char* text) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    EXPECT_EQ(::inet_pton(AF_INET6, text, &address.sin6_addr), 1);
+    sockaddr_storage storage{};
+    std::memcpy(&storage, &address, sizeof(address));
+    return Peer::of(storage);
+  };
+  EXPECT_EQ(v4("127.0.0.1"), v4("127.1.2.3"));
+  EXPECT_EQ(v4("127.0.0.1"), v6("::1"));
+  EXPECT_EQ(v4("127.0.0.1").kind, Peer::Kind::Loopback);
+  EXPECT_NE(v4("192.0.2.1"), v4("192.0.2.2"));
+  EXPECT_EQ(v4("192.0.2.1"), v6("::ffff:192.0.2.1"));
+  EXPECT_EQ(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
+  EXPECT_NE(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+  EXPECT_EQ(Peer::of(sockaddr_storage{}).kind, Peer::Kind::Remote);  // never trusted by mistake
 }
 
 TEST(ServerLimits, ASlowHeadIsRefusedAlsoIfItDripsByteByByte) {
