@@ -1,6 +1,7 @@
 // For tests of the admin API and the CLI: a server that tells what the test put in.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,9 @@ namespace coterie::admin {
 
 class ScriptedBackend final : public AdminBackend {
  public:
-  [[nodiscard]] VersionInfo version() const override { return {"0.1.0", "abc", "ONNX Runtime 1.32.0", gatewayUrl, "http://127.0.0.1:8001", WallTime{5}}; }
+  [[nodiscard]] VersionInfo version() const override {
+    return {"0.1.0", "abc", "ONNX Runtime 1.32.0", gatewayUrl, "http://127.0.0.1:8001", WallTime{5}};
+  }
   [[nodiscard]] Result<Explanation> explain(const ServiceName& service) const override {
     if (service.name != "speech") return Error{Code::NotFound, "NoSuchService", "no service " + service.path()};
     Explanation e;
@@ -23,7 +26,8 @@ class ScriptedBackend final : public AdminBackend {
   [[nodiscard]] TopReport top() const override { return TopReport{MilliCpu(2000), MilliCpu(1500), true, {TopService{}}}; }
   [[nodiscard]] Result<LogPage> logs(const ServiceName&, std::optional<std::uint64_t> after, std::size_t most) const override {
     LogPage page;
-    for (std::uint64_t i = after.value_or(0); i < 5 && page.lines.size() < most; ++i) page.lines.push_back({WallTime{1}, InstanceId(1), "line " + std::to_string(i)});
+    for (std::uint64_t i = after.value_or(0); i < 5 && page.lines.size() < most; ++i)
+      page.lines.push_back({WallTime{1}, InstanceId(1), "line " + std::to_string(i)});
     page.next = 5;
     return page;
   }
@@ -59,9 +63,13 @@ class ScriptedBackend final : public AdminBackend {
     return Error{Code::NotFound, "KeyNotFound", "no key " + id};
   }
   [[nodiscard]] Status revokeAllKeys(const TenantName& tenant) override { return revokedAll.push_back(tenant.value), Status(); }
-  [[nodiscard]] Bytes measuredMemory(const ServiceName&) const override { return Bytes(100); }
+  [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override {
+    if (onMeasured) onMeasured(service);
+    return Bytes(100);
+  }
 
   std::string gatewayUrl{"http://127.0.0.1:8000"};
+  std::function<void(const ServiceName&)> onMeasured;  // between the read and the write of an update
   DrcMode mode{DrcMode::On};
   std::vector<identity::KeyInfo> keys;
   std::vector<std::string> revokedAll;

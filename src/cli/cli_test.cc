@@ -143,6 +143,37 @@ TEST_F(Cli, AppliesFoldersAndSaysWhatChanged) {
   EXPECT_EQ(same.out, "");
 }
 
+// The reconciler writes status at any time: between our look and our write the version moves on without anybody having changed what people wrote.
+TEST_F(Cli, ApplyIsNotDisturbedByStatusButByAnotherHandsChange) {
+  applyAudio();
+  int moves = 3;
+  const auto touch = [&](bool spec) {
+    auto object = store_->get({std::string(kModelServiceKind), "audio", "speech"});
+    ASSERT_TRUE(object.ok());
+    if (spec) {
+      object->spec.set("minCpus", "500m");
+      ASSERT_TRUE(store_->update(*object).ok());
+    } else {
+      object->status.set("note", std::to_string(moves));
+      ASSERT_TRUE(store_->updateStatus(*object).ok());
+    }
+  };
+  backend_.onMeasured = [&](const ServiceName& service) {
+    if (service.name == "speech" && moves-- > 0) touch(false);
+  };
+  const auto done = run({"apply", "-f", "-"}, serviceYaml("speech", "  instances: 2\n"));
+  EXPECT_EQ(done.code, kOk) << done.err;
+  EXPECT_EQ(done.out, "modelservice/audio/speech configured\n");
+  EXPECT_LT(moves, 0);
+  bool changed = false;
+  backend_.onMeasured = [&](const ServiceName& service) {
+    if (service.name == "speech" && !std::exchange(changed, true)) touch(true);
+  };
+  const auto lost = run({"apply", "-f", "-"}, serviceYaml("speech", "  instances: 1\n"));
+  EXPECT_EQ(lost.code, kConflict);
+  EXPECT_NE(lost.err.find("ResourceVersionConflict"), std::string::npos) << lost.err;
+}
+
 TEST_F(Cli, ADryRunOfTenantAndServicesTogetherIsSound) {
   const auto ran = run({"apply", "--dry-run", "-f", "-"}, std::string(kTenantYaml) + "---\n" + serviceYaml("speech"));
   EXPECT_EQ(ran.code, kOk) << ran.err;

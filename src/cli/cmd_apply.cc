@@ -46,12 +46,29 @@ Value comparable(const Value& object) {
   return value;
 }
 
+// Writes over what is stored, on the condition that nobody else changed it since `stored` was read: that must not be lost silently. Status has moved
+// on when only the version differs; then the write is tried again on the new one.
+Result<Value> replace(Context& context, const std::string& path, const std::string& suffix, const objects::AnyObject& object, Value stored) {
+  constexpr int kTries = 10;
+  const Value before = comparable(stored);
+  for (int tries = 1;; ++tries) {
+    Value change = manifestValue(object);
+    if (!object.resourceVersion) change.find("metadata")->set("resourceVersion", metadataText(stored, "resourceVersion"));
+    auto updated = context.server().call("PUT", path + suffix, change);
+    if (updated.ok() || object.resourceVersion || updated.error().reason != "ResourceVersionConflict" || tries == kTries) return updated;
+    auto now = context.server().get(path);
+    if (!now.ok()) return now.error();
+    if (comparable(*now) != before) return updated;
+    stored = std::move(now).value();
+  }
+}
+
 // One object: created, configured or unchanged.
 Result<std::string> applyOne(Context& context, const objects::AnyObject& object, bool dryRun) {
   const Value wanted = manifestValue(object);
   const std::string suffix = dryRun ? "?dryRun=All" : "";
   const std::string path = objectPath(wanted);
-  const auto stored = context.server().get(path);
+  auto stored = context.server().get(path);
   if (!stored.ok() && stored.error().code != Code::NotFound) return stored.error();
   if (!stored.ok()) {
     const auto created = context.server().call("POST", collectionPath(object.kind(), object.metadata.nameSpace) + suffix, wanted);
@@ -59,10 +76,7 @@ Result<std::string> applyOne(Context& context, const objects::AnyObject& object,
     return std::string("created");
   }
   if (comparable(*stored) == comparable(wanted)) return std::string("unchanged");
-  Value change = wanted;
-  // Somebody else's change between our look and our write must not be lost silently.
-  if (!object.resourceVersion) change.find("metadata")->set("resourceVersion", metadataText(*stored, "resourceVersion"));
-  const auto updated = context.server().call("PUT", path + suffix, change);
+  const auto updated = replace(context, path, suffix, object, std::move(stored).value());
   if (!updated.ok()) return updated.error();
   return std::string("configured");
 }
@@ -79,7 +93,8 @@ int apply(Context& context, const FileOptions& options) {
       if (options.dryRun && done.error().reason == "UnknownNamespace" &&
           std::any_of(manifests.objects.begin(), manifests.objects.end(), [&](const objects::AnyObject& other) {
             const auto* tenant = std::get_if<TenantSpec>(&other.spec);
-            return tenant != nullptr && std::find(tenant->namespaces.begin(), tenant->namespaces.end(), object.metadata.nameSpace) != tenant->namespaces.end();
+            return tenant != nullptr &&
+                   std::find(tenant->namespaces.begin(), tenant->namespaces.end(), object.metadata.nameSpace) != tenant->namespaces.end();
           })) {
         context.terminal.out << name << " created (dry run; its tenant would be created first)\n";
         continue;
@@ -108,7 +123,9 @@ int diff(Context& context, const FileOptions& options) {
     const auto lines = diffLines(before, after);
     if (lines.empty()) continue;
     different = true;
-    context.terminal.out << styled("--- " + shortName(wanted) + (stored.ok() ? " on the server" : " (not on the server)"), Style::Strong, context.terminal.colors) << "\n";
+    context.terminal.out << styled("--- " + shortName(wanted) + (stored.ok() ? " on the server" : " (not on the server)"), Style::Strong,
+                                   context.terminal.colors)
+                         << "\n";
     context.terminal.out << styled("+++ " + shortName(wanted) + " in the files", Style::Strong, context.terminal.colors) << "\n";
     for (const auto& line : lines) {
       const Style style = line[0] == '+' ? Style::Good : line[0] == '-' ? Style::Bad : Style::Plain;
@@ -143,7 +160,8 @@ int remove(Context& context, const DeleteOptions& options) {
       kind = *known;
     }
     for (std::size_t i = typed ? 1 : 0; i < options.names.size(); ++i) {
-      if (!typed && options.names[i].find('/') == std::string::npos) return context.usage("say what " + options.names[i] + " is: coterie delete TYPE " + options.names[i]);
+      if (!typed && options.names[i].find('/') == std::string::npos)
+        return context.usage("say what " + options.names[i] + " is: coterie delete TYPE " + options.names[i]);
       const auto reference = parseReference(options.names[i], typed ? kind : std::string(kModelServiceKind), nameSpace);
       if (!reference.ok()) return context.usage(reference.error().message);
       references.push_back(*reference);
@@ -169,31 +187,42 @@ int remove(Context& context, const DeleteOptions& options) {
 
 Command makeApply() {
   const auto options = std::make_shared<FileOptions>();
-  return {"apply", "Objects", "Create or change objects to what files say",
+  return {"apply",
+          "Objects",
+          "Create or change objects to what files say",
           "coterie apply -f examples/quickstart/\n  coterie apply -f service.yaml --dry-run\n  cat service.yaml | coterie apply -f -",
           {filesOption(&options->files, true),
            {"-n,--namespace", "namespace of services whose file names none", &options->nameSpace, {}, Names::None, false},
            {"--dry-run", "check everything on the server, change nothing", &options->dryRun, {}, Names::None, false}},
-          {}, [options](Context& context) { return apply(context, *options); }};
+          {},
+          [options](Context& context) { return apply(context, *options); }};
 }
 
 Command makeDiff() {
   const auto options = std::make_shared<FileOptions>();
-  return {"diff", "Objects", "Show what apply would change; exit code 1 if anything", "coterie diff -f examples/quickstart/",
-          {filesOption(&options->files, true), {"-n,--namespace", "namespace of services whose file names none", &options->nameSpace, {}, Names::None, false}},
-          {}, [options](Context& context) { return diff(context, *options); }};
+  return {"diff",
+          "Objects",
+          "Show what apply would change; exit code 1 if anything",
+          "coterie diff -f examples/quickstart/",
+          {filesOption(&options->files, true),
+           {"-n,--namespace", "namespace of services whose file names none", &options->nameSpace, {}, Names::None, false}},
+          {},
+          [options](Context& context) { return diff(context, *options); }};
 }
 
 Command makeDelete() {
   const auto options = std::make_shared<DeleteOptions>();
-  return {"delete", "Objects", "Delete objects by file or by name",
+  return {"delete",
+          "Objects",
+          "Delete objects by file or by name",
           "coterie delete -f service.yaml\n  coterie delete service speech -n audio\n  coterie delete service/audio/speech tenant/audio",
           {{"NAMES", "TYPE NAME..., or TYPE/NAME...", &options->names, {}, Names::Services, false},
            filesOption(&options->files, false),
            namespaceOption(&options->nameSpace),
            {"--ignore-not-found", "what is not there is no error", &options->ignoreMissing, {}, Names::None, false},
            {"--dry-run", "check, delete nothing", &options->dryRun, {}, Names::None, false}},
-          {}, [options](Context& context) { return remove(context, *options); }};
+          {},
+          [options](Context& context) { return remove(context, *options); }};
 }
 
 }  // namespace coterie::cli
