@@ -71,8 +71,9 @@ std::string urlOf(const std::string& address, std::uint16_t port) {
   return address.find(':') == std::string::npos ? fmt::format("http://{}:{}", address, port) : fmt::format("http://[{}]:{}", address, port);
 }
 
-// What an acknowledged write changes is told to the gateway within so many turns: the store's watch, the tenants' pass, the services' pass.
-constexpr int kTurnsToGateway = 3;
+// What an acknowledged write changes is told to the gateway within so many turns: the one that acknowledges may still be running, then the store's
+// watch, the tenants' pass, the services' pass.
+constexpr int kTurnsToGateway = 4;
 
 void afterTurns(EventLoop& loop, int turns, std::function<void()> then) {
   if (turns == 0) return then();

@@ -29,6 +29,6 @@ def service(path, uri, labels=None, **spec):
 
 
 def matrix(rows=1, columns=3, name="INPUT0", datatype="FP32"):
-    """Another one at each call: an input that ran at two crashes of a worker is refused for good, and rightly."""
+    """Another one at each call: an input that ran at two crashes of a worker is refused for a time, and rightly."""
     first = next(NUMBERS)
     return {"inputs": [{"name": name, "shape": [rows, columns], "datatype": datatype, "data": [first + i for i in range(rows * columns)]}]}

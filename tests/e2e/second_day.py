@@ -393,6 +393,24 @@ def a_state_folder_that_cannot_be(context):
 
 
 @case
+def an_applied_service_exists_at_once(context):
+    """From its acknowledgement on, a request for a new service is 503 until it serves, never 404; also a new tenant's."""
+    server = context.main
+    missing = service("red/none", "none.onnx", instances=1, memory="64Mi")
+    seen = set()
+    for i in range(40):
+        missing["metadata"]["name"] = f"new-{i}"
+        made = server.admin("POST", "/apis/coterie.dev/v1alpha1/namespaces/red/modelservices", missing)
+        check(made.status == 201, f"{made.status} {made.body[:200]!r}")
+        seen.add(server.infer(f"new-{i}", context.key, matrix()).status)
+    check(seen == {503}, f"statuses {seen}")
+    for i in range(5):
+        server.apply(tenant(f"late-{i}"))
+        key = server.key(f"late-{i}")
+        check(server.request("POST", "/v2/repository/index", key).status == 200, "a new tenant's key")
+
+
+@case
 def the_end(context):
     context.main.stop()
 
