@@ -7,22 +7,17 @@
 #include <cstring>
 #include <filesystem>
 
+#include "onnx/default_library.h"
 #include "onnx/model_scan.h"
 #include "testing/onnx_writer.h"
 
 namespace coterie::onnx {
 namespace {
 
-std::string libraryPath() {
-  const char* cache = std::getenv("COTERIE_CACHE");
-  const std::string root = cache != nullptr ? cache : std::string(std::getenv("HOME")) + "/.cache/coterie";
-  return root + "/ort/lib/libonnxruntime.so";
-}
-
 class SessionTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto opened = Library::open(libraryPath());
+    auto opened = Library::open(defaultLibrary());
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     library_ = std::move(opened).value().release();
   }

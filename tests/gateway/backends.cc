@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "onnx/default_library.h"
 #include "testing/onnx_writer.h"
 
 namespace coterie::gateway_bench {
@@ -136,11 +137,7 @@ pid_t Workers::pidOf(const std::string& name) const {
   return found == served_.rend() ? 0 : found->pid;
 }
 
-std::string Workers::runtimeLibrary() {
-  const char* cache = std::getenv("COTERIE_CACHE");
-  const char* home = std::getenv("HOME");
-  return (cache != nullptr ? std::string(cache) : std::string(home != nullptr ? home : "") + "/.cache/coterie") + "/ort/lib/libonnxruntime.so";
-}
+std::string Workers::runtimeLibrary() { return onnx::defaultLibrary(); }
 
 double cpuSecondsOf(pid_t pid) {
   clockid_t clock{};

@@ -12,6 +12,7 @@
 #include "linux/affinity_controller.h"
 #include "linux/cgroup_v1_controller.h"
 #include "linux/execute_write.h"
+#include "onnx/default_library.h"
 #include "testing/onnx_writer.h"
 #include "worker/worker_main.h"
 
@@ -19,9 +20,7 @@ namespace coterie::in_node {
 
 std::string runtimeLibrary() {
   if (const char* path = std::getenv("COTERIE_ORT"); path != nullptr) return path;
-  if (const char* cache = std::getenv("COTERIE_CACHE"); cache != nullptr) return std::string(cache) + "/ort/lib/libonnxruntime.so";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "/root") + "/.cache/coterie/ort/lib/libonnxruntime.so";
+  return onnx::defaultLibrary();
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "onnx/default_library.h"
 #include "testing/onnx_writer.h"
 
 namespace coterie::worker_test {
@@ -30,10 +31,7 @@ std::string Folder::write(const std::string& name, const std::string& bytes) con
 }
 std::string Folder::model(const std::string& name) const { return write(name + ".onnx", *testing::makeModel(name)); }
 
-std::string runtimeLibrary() {
-  const char* cache = std::getenv("COTERIE_CACHE");
-  return (cache != nullptr ? cache : std::string(std::getenv("HOME")) + "/.cache/coterie") + "/ort/lib/libonnxruntime.so";
-}
+std::string runtimeLibrary() { return onnx::defaultLibrary(); }
 
 process::ProcessOptions workerOptions() {
   process::ProcessOptions options;
