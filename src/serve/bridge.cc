@@ -15,9 +15,18 @@ constexpr int kDeadlinesPerObjective = 10;
 constexpr Nanos kDefaultDeadline = Seconds(30);
 }  // namespace
 
-Bridge::Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime, EventLog& events,
+WorkerSide workerSide(process::ProcessRuntime& runtime) {
+  WorkerSide side;
+  side.setRequestArena = [&](const ServiceName& service, int fd, std::uint64_t size) { return runtime.setRequestArena(service, fd, size); };
+  side.takeEndpoint = [&](InstanceId id) { return runtime.takeEndpoint(id); };
+  side.violated = [&](InstanceId id, EndReason reason, const std::string& message) { runtime.violated(id, reason, message); };
+  side.heard = [&](InstanceId id, const std::string& silence) { runtime.heard(id, silence); };
+  return side;
+}
+
+Bridge::Bridge(EventLoop& control, EventLoop& gatewayLoop, gateway::Gateway& gateway, WorkerSide workers, EventLog& events,
                channel::ArenaOptions arena)
-    : control_(control), gatewayLoop_(gatewayLoop), gateway_(gateway), runtime_(runtime), events_(events), arena_(arena) {
+    : control_(control), gatewayLoop_(gatewayLoop), gateway_(gateway), workers_(std::move(workers)), events_(events), arena_(arena) {
   side_ =
       std::make_unique<GatewaySide>(gatewayLoop_, gateway_, *this, [this](const ServiceName& name, std::shared_ptr<const gateway::ServiceLoad> load) {
         control_.post([this, name, load = std::move(load)] {
@@ -69,7 +78,7 @@ void Bridge::setService(const controller::GatewayService& service) {
     auto arena = channel::RequestArena::create(arena_);
     if (!arena) return log::error("serve", name.path() + ": no shared memory for requests: " + arena.error().message);
     entry.arena = std::move(arena).value();
-    if (const Status shared = runtime_.setRequestArena(name, entry.arena->fd(), entry.arena->size()); !shared)
+    if (const Status shared = workers_.setRequestArena(name, entry.arena->fd(), entry.arena->size()); !shared)
       log::error("serve", shared.error().message);
   }
   const ModelServiceSpec& spec = service.service.spec;
@@ -100,7 +109,7 @@ void Bridge::removeService(const ServiceName& service) {
 }
 
 void Bridge::addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady& ready) {
-  auto endpoint = runtime_.takeEndpoint(instance);
+  auto endpoint = workers_.takeEndpoint(instance);
   if (!endpoint) return log::error("serve", service.path() + ": " + endpoint.error().message);
   if (const auto found = services_.find(service); found != services_.end() && !ready.speeds.empty()) {
     found->second.settings.initialRun = std::max(ready.speeds.front().mean, Nanos(1000));
@@ -150,7 +159,6 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
   spec.tenant = tenantId(group.tenant);
   spec.tenantWeight = group.tenantWeight;
   spec.weight = group.weight;
-  spec.tenantCap = group.tenantCap;
   spec.tenantCap = group.tenantCap;
   spec.floor = group.floor;
   spec.ceiling = group.ceiling;
@@ -227,15 +235,15 @@ void Bridge::pendingChanged(GroupId group, bool pending) {
 }
 
 void Bridge::misbehaved(InstanceId id, EndReason reason, const std::string& message) {
-  control_.post([this, id, reason, message] { runtime_.violated(id, reason, message); });
+  control_.post([this, id, reason, message] { workers_.violated(id, reason, message); });
 }
 
 void Bridge::silent(InstanceId id, const std::string& why) {
-  control_.post([this, id, why] { runtime_.heard(id, why); });
+  control_.post([this, id, why] { workers_.heard(id, why); });
 }
 
 void Bridge::answers(InstanceId id) {
-  control_.post([this, id] { runtime_.heard(id, {}); });
+  control_.post([this, id] { workers_.heard(id, {}); });
 }
 
 }  // namespace coterie::serve

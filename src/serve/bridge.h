@@ -6,6 +6,7 @@
 // rule: control loop, save channel::Supervision, which comes from the gateway's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,8 +20,8 @@
 #include "controller/gateway_port.h"
 #include "controller/instance_reconciler.h"
 #include "gateway/gateway.h"
-#include "http/asio_loop.h"
 #include "http/server.h"
+#include "ports/clock.h"
 #include "ports/event_log.h"
 #include "process/process_runtime.h"
 #include "serve/gateway_side.h"
@@ -32,10 +33,18 @@ struct GatewayFigures {
   http::ServerStats server;
 };
 
+// What the bridge wants of whoever runs the workers, on the control loop; see process::ProcessRuntime, which is who it is outside of tests.
+struct WorkerSide {
+  std::function<Status(const ServiceName&, int fd, std::uint64_t size)> setRequestArena;
+  std::function<Result<channel::InstanceEndpoint>(InstanceId)> takeEndpoint;
+  std::function<void(InstanceId, EndReason, const std::string& message)> violated;
+  std::function<void(InstanceId, const std::string& silence)> heard;
+};
+[[nodiscard]] WorkerSide workerSide(process::ProcessRuntime& runtime);
+
 class Bridge final : public controller::GatewayPort, public controller::AllocationPort, public agent::Drc::Listener, public channel::Supervision {
  public:
-  Bridge(http::AsioLoop& control, http::AsioLoop& gatewayLoop, gateway::Gateway& gateway, process::ProcessRuntime& runtime, EventLog& events,
-         channel::ArenaOptions arena);
+  Bridge(EventLoop& control, EventLoop& gatewayLoop, gateway::Gateway& gateway, WorkerSide workers, EventLog& events, channel::ArenaOptions arena);
   ~Bridge() override;
 
   // The parts that need the bridge themselves; before anything runs.
@@ -90,10 +99,10 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   void notePlaces(GroupId group, const std::vector<agent::LaneAllowance>& lanes);
   void noteMove(const ServiceName& service, InstanceId instance, const CpuSet& home);
 
-  http::AsioLoop& control_;
-  http::AsioLoop& gatewayLoop_;
+  EventLoop& control_;
+  EventLoop& gatewayLoop_;
   gateway::Gateway& gateway_;
-  process::ProcessRuntime& runtime_;
+  WorkerSide workers_;
   EventLog& events_;
   channel::ArenaOptions arena_;
   std::unique_ptr<GatewaySide> side_;  // used on the gateway's loop

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -30,6 +29,7 @@
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
+#include "onnx/default_library.h"
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
@@ -56,15 +56,6 @@ Status makeStateFolder(const std::string& path) {
     return Error{Code::Unavailable, "StateFolder", path + ": " + std::strerror(errno) + "; choose another with --state"};
   }
   return {};
-}
-
-std::string defaultRuntime() {
-  const char* cache = std::getenv("COTERIE_CACHE");
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string folder =
-      cache != nullptr ? cache : (xdg != nullptr ? std::string(xdg) : std::string(home != nullptr ? home : "/root") + "/.cache") + "/coterie";
-  return folder + "/ort/lib/libonnxruntime.so";
 }
 
 std::string urlOf(const std::string& address, std::uint16_t port) {
@@ -196,7 +187,7 @@ Status LocalServer::Parts::openCpus() {
 void LocalServer::Parts::buildRuntime() {
   modelFiles = std::make_unique<files::ThreadedModelFiles>(control);
   process::ProcessOptions wanted;
-  wanted.runtimeLibrary = options.runtime.empty() ? defaultRuntime() : options.runtime;
+  wanted.runtimeLibrary = options.runtime.empty() ? onnx::defaultLibrary() : options.runtime;
   wanted.worker = options.worker;
   wanted.sandbox = options.sandbox;
   wanted.onErrorText = [this](InstanceId id, std::string_view text) { logs.append(id, text, control.clock().wall()); };
@@ -215,7 +206,7 @@ Status LocalServer::Parts::buildGateway() {
     if (!identity) return identity.error();
     return std::move(identity->tenant);
   });
-  bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, *runtime, *store,
+  bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, workerSide(*runtime), *store,
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
   auto server =
       http::Server::listenTcp(gatewayLoop, options.address, options.port, {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *gateway);
