@@ -393,6 +393,25 @@ def a_state_folder_that_cannot_be(context):
 
 
 @case
+def models_by_a_relative_path_and_through_a_link(context):
+    """--models as people type it: below the current folder, with dots in it, and as a link. The workers' own path check must not mind."""
+    server = context.server("paths")
+    context.generate(server.models / "red", "add_one")
+    os.symlink("models", server.folder / "linked")
+    real, here = server.models, Path.cwd()
+    forms = [("relative", os.path.relpath(real, here)), ("with dots", f"{server.folder}/../{server.folder.name}/models/"), ("a link", server.folder / "linked")]
+    for name, form in forms:
+        server.models = form
+        server.start()
+        server.apply(tenant("red"), service("red/one", "add_one.onnx", instances=1))
+        server.wait_ready("red/one")
+        reply = server.infer("one", server.key("red"), matrix())
+        check(reply.status == 200, f"{name} ({form}): {reply.status} {reply.body[:200]!r}")
+        server.stop()
+    server.models = real
+
+
+@case
 def an_applied_service_exists_at_once(context):
     """From its acknowledgement on, a request for a new service is 503 until it serves, never 404; also a new tenant's."""
     server = context.main
