@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kUnknownTenant = "UnknownTenant";
 constexpr Nanos kTick = Millis(100);
-constexpr Nanos kLongestCatchUp = Seconds(2);  // then what is not known here does not exist
+constexpr Nanos kLongestCatchUp = Seconds(2);  // then nobody can say whether it exists
 
 Refused unknownModel(std::string_view model) {
   return {{Code::NotFound, "UnknownModel",
@@ -34,6 +34,8 @@ bool methodFits(http::Method method, oip::Endpoint endpoint) {
   return method == http::Method::Get || method == http::Method::Head;
 }
 
+Refused catchingUp() { return notReady("CatchingUp", "the server is busy learning what was changed; try again"); }
+
 }  // namespace
 
 Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate authenticate)
@@ -56,19 +58,20 @@ Gateway::Core::~Core() {
 
 // --- Who calls, and what for ---
 
-void Gateway::Core::onRequest(const Context& context, bool caughtUp) {
+void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   const http::RequestHead& head = context->head();
-  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now(), caughtUp};
+  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now(), lookup};
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
   const auto tenant = whoCalls(head);
   if (!tenant) {
-    const bool mayCome = tenant.error().reason == kUnknownTenant && !caughtUp;
-    if (mayCome && catchUp([this, context] { onRequest(context, true); })) return;
+    const bool unknown = tenant.error().reason == kUnknownTenant;
+    if (unknown && lookup == Lookup::First && catchUp([this, context](Lookup found) { onRequest(context, found); })) return;
+    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{tenant.error(), {}, {}, 0};
     ++unauthenticated_.started;
-    unauthenticated_.answer(httpStatus(tenant.error().code), tenant.error().reason);
-    return context->respond(refusalResponse({tenant.error(), {}, {}, 0}, call.requestId, rng_));
+    unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
+    return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
   call.tenant = *tenant;
   ++call.tenant->counts.started;
@@ -95,7 +98,7 @@ Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
 
 // An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was
 // acknowledged before has arrived. Rounds are shared: however many ask, one is under way. False: there is nobody to ask.
-bool Gateway::Core::catchUp(std::function<void()> then) {
+bool Gateway::Core::catchUp(Continue then) {
   if (!options_.catchUp) return false;
   const bool underWay = !catchingUp_.empty();
   (underWay ? catchUpNext_ : catchingUp_).push_back(std::move(then));
@@ -105,18 +108,18 @@ bool Gateway::Core::catchUp(std::function<void()> then) {
 
 void Gateway::Core::startCatchUp() {
   const std::uint64_t round = ++catchUpRound_;
-  catchUpTimer_ = loop_.after(kLongestCatchUp, [this, round] { caughtUp(round); });
+  catchUpTimer_ = loop_.after(kLongestCatchUp, [this, round] { caughtUp(round, Lookup::Unanswered); });
   options_.catchUp([self = self_, round] {
-    if (*self != nullptr) (*self)->caughtUp(round);
+    if (*self != nullptr) (*self)->caughtUp(round, Lookup::Final);
   });
 }
 
-void Gateway::Core::caughtUp(std::uint64_t round) {
+void Gateway::Core::caughtUp(std::uint64_t round, Lookup lookup) {
   if (round != catchUpRound_ || catchingUp_.empty()) return;
   catchUpTimer_.reset();
   const auto now = std::exchange(catchingUp_, std::exchange(catchUpNext_, {}));
   if (!catchingUp_.empty()) startCatchUp();
-  for (const auto& then : now) then();
+  for (const auto& then : now) then(lookup);
 }
 
 // Endpoints that need no key.
@@ -152,12 +155,12 @@ void Gateway::Core::route(Call& call) {
   }
   const auto service = find(*call.tenant, call.target.model);
   if (!service) {
-    const bool mayCome = !call.caughtUp;
-    if (mayCome && catchUp([this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, at = call.now] {
-          Call again{context, target, id, tenant, at, true};
-          route(again);
-        }))
-      return;
+    const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, at = call.now](Lookup found) {
+      Call later{context, target, id, tenant, at, found};
+      route(later);
+    };
+    if (call.lookup == Lookup::First && catchUp(again)) return;
+    if (call.lookup == Lookup::Unanswered) return refuse(call, catchingUp());
     return refuse(call, unknownModel(call.target.model));
   }
   if (!call.target.version.empty() && call.target.version != oip::kModelVersion) {

@@ -33,7 +33,7 @@ class Gateway::Core final : public DeploymentEvents {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  void onRequest(const std::shared_ptr<http::RequestContext>& context, bool caughtUp = false);
+  void onRequest(const std::shared_ptr<http::RequestContext>& context) { onRequest(context, Lookup::First); }
   void setTenant(const TenantName& name, const TenantSettings& settings);
   void removeTenant(const TenantName& name);
   std::shared_ptr<const ServiceLoad> publishService(const ServiceName& name, const ServiceSettings& settings, ModelBackend* backend,
@@ -48,6 +48,9 @@ class Gateway::Core final : public DeploymentEvents {
 
  private:
   using Context = std::shared_ptr<http::RequestContext>;
+  // What it means that something is not known here: nobody was asked yet, it does not exist, or whoever was asked did not answer in time.
+  enum class Lookup : std::uint8_t { First, Final, Unanswered };
+  using Continue = std::function<void(Lookup)>;
   // A request before it is known to be an inference.
   struct Call {
     const Context& context;
@@ -55,7 +58,7 @@ class Gateway::Core final : public DeploymentEvents {
     std::string requestId;
     Tenant* tenant{nullptr};
     Instant now{};
-    bool caughtUp{false};  // what it does not find is not there
+    Lookup lookup{Lookup::First};
   };
   // Names an inference in callbacks; small enough to live inside a std::function.
   struct Ticket {
@@ -69,9 +72,10 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
   Tenant& tenantNamed(const TenantName& name);
-  bool catchUp(std::function<void()> then);
+  void onRequest(const Context& context, Lookup lookup);
+  bool catchUp(Continue then);
   void startCatchUp();
-  void caughtUp(std::uint64_t round);
+  void caughtUp(std::uint64_t round, Lookup lookup);
   void answerOpen(Call& call);
   void route(Call& call);
   void refuse(Call& call, const Refused& refused);
@@ -157,8 +161,8 @@ class Gateway::Core final : public DeploymentEvents {
   std::vector<std::uint32_t> freeInferences_;
   RequestCounts unauthenticated_;
   std::int64_t bufferedBytes_{0};
-  std::vector<std::function<void()>> catchingUp_;   // go on when this round of catching up is over
-  std::vector<std::function<void()>> catchUpNext_;  // came after it had begun
+  std::vector<Continue> catchingUp_;   // go on when this round of catching up is over
+  std::vector<Continue> catchUpNext_;  // came after it had begun
   std::uint64_t catchUpRound_{0};
   TimerHandle catchUpTimer_;
   TimerHandle tick_;

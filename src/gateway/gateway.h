@@ -57,7 +57,7 @@ struct GatewayOptions {
   // these bytes as it leaves free, so the first hoarder gets half; more: 503 BuffersFull.
   Bytes maxBufferedBytes{512LL * 1024 * 1024};
   // Calls back (later, on this loop) when all that was acknowledged to administrators before has been told to this gateway. A request for a service
-  // or tenant that is not known waits for it, two seconds at most, before it is told so. Empty: told at once.
+  // or tenant that is not known waits for it, before it is told so; after two seconds it gets 503 CatchingUp. Empty: told at once.
   std::function<void(std::function<void()> done)> catchUp;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
