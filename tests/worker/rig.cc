@@ -45,6 +45,10 @@ process::ProcessOptions workerOptions() {
   return options;
 }
 
+namespace {
+constexpr std::size_t kWorkerErrors = 64 << 10;
+}
+
 void freeze(int pid) {
   ::kill(pid, SIGSTOP);
   for (bool moving = true; moving;) {
@@ -59,6 +63,9 @@ void freeze(int pid) {
 }
 
 Rig::Rig(process::ProcessOptions options, channel::BackendOptions wanted) : backendOptions(wanted) {
+  options.onErrorText = [this](InstanceId, std::string_view text) {
+    if (workerErrors.size() < kWorkerErrors) workerErrors += text;
+  };
   runtime = std::make_unique<process::ProcessRuntime>(loop, std::move(options));
   runtime->setListener(this);
   auto made = channel::RequestArena::create({Bytes(64 << 20), Bytes(16 << 20)});
@@ -68,6 +75,8 @@ Rig::Rig(process::ProcessOptions options, channel::BackendOptions wanted) : back
 }
 
 Rig::~Rig() {
+  // A worker has no other voice: what a sanitizer finds inside it would be lost.
+  EXPECT_EQ(workerErrors.find("Sanitizer:"), std::string::npos) << workerErrors;
   runtime->setListener(nullptr);
   backend.reset();
   runtime.reset();

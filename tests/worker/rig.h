@@ -98,6 +98,7 @@ class Rig final : public ContainerRuntime::Listener, public ModelBackend::Listen
   std::map<int, int> returns;
   std::map<LaneRef, LaneClass> lanes;
   bool keepAnswers{false};
+  std::string workerErrors;  // what workers wrote to standard error, its beginning
 };
 
 // Stops a process and waits until each of its threads stands still.
