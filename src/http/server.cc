@@ -61,6 +61,7 @@ Result<TcpAddress> parseAddress(const std::string& text, std::uint16_t port) {
 // True: a server listens at this Unix socket.
 bool answers(const sockaddr_un& address) {
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return true;  // nobody can tell, and a live server's socket is not to be replaced
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN;
 }
 
