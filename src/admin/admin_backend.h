@@ -18,11 +18,11 @@
 namespace coterie::admin {
 
 struct VersionInfo {
-  std::string version;         // "0.1.0"
-  std::string revision;        // of the source; empty: unknown
-  std::string runtime;         // "ONNX Runtime 1.32.0"; empty: none yet
-  std::string gatewayUrl;      // "http://127.0.0.1:8000"
-  std::string adminUrl;        // of /metrics, /healthz, /readyz
+  std::string version;     // "0.1.0"
+  std::string revision;    // of the source; empty: unknown
+  std::string runtime;     // "ONNX Runtime 1.32.0"; empty: none yet
+  std::string gatewayUrl;  // "http://127.0.0.1:8000"
+  std::string adminUrl;    // of /metrics, /healthz, /readyz
   WallTime started;
 };
 
@@ -38,14 +38,14 @@ struct Explanation {
   MilliCpu entitlement;
   MilliCpu demand;
   MilliCpu floor;
-  MilliCpu ceiling;            // 0: the machine
-  std::string home;            // CPU list, "0-1"; empty: none (pool, or not running)
-  std::string loans;           // CPU list
-  std::string pool;            // CPU list of the shared pool if it lives there
+  MilliCpu ceiling;   // 0: the machine
+  std::string home;   // CPU list, "0-1"; empty: none (pool, or not running)
+  std::string loans;  // CPU list
+  std::string pool;   // CPU list of the shared pool if it lives there
   int instances{0};
   int ownLanes{0};
   int loanLanes{0};
-  std::vector<Because> whyThese;    // why these CPUs
+  std::vector<Because> whyThese;  // why these CPUs
   std::vector<Because> whyThisMany;
   std::vector<Because> whyNotMore;
 };
@@ -53,14 +53,14 @@ struct Explanation {
 struct InstanceInfo {
   InstanceId id;
   int pid{0};
-  std::string state;           // "Starting", "Ready", "Draining", "BackOff"
-  std::string reason;          // of the state, CamelCase; may be empty
-  std::string home;            // CPU list
+  std::string state;   // "Starting", "Ready", "Draining", "BackOff"
+  std::string reason;  // of the state, CamelCase; may be empty
+  std::string home;    // CPU list
   int ownLanes{0};
   int loanLanes{0};
   int restarts{0};
-  Bytes memory;                // resident
-  Bytes memoryLimit;           // 0: none
+  Bytes memory;       // resident
+  Bytes memoryLimit;  // 0: none
   WallTime started;
 };
 
@@ -69,14 +69,14 @@ struct TopService {
   TenantName tenant;
   bool ready{false};
   double requestsPerSecond{0};
-  Nanos p50{};                 // of the last 10 to 20 s
+  Nanos p50{};  // of the last 10 to 20 s
   Nanos p99{};
-  Nanos objective{};           // 0: none
+  Nanos objective{};  // 0: none
   std::int64_t queued{0};
   std::int64_t inFlight{0};
   MilliCpu entitlement;
-  MilliCpu home;               // owned CPUs, or the share of the pool
-  MilliCpu use;                // of all its lanes
+  MilliCpu home;  // owned CPUs, or the share of the pool
+  MilliCpu use;   // of all its lanes
   MilliCpu lent;
   MilliCpu borrowed;
   int instances{0};

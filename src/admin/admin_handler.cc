@@ -77,7 +77,8 @@ void AdminHandler::tell(const Request& request, const Segments& path, const std:
     const auto value = parseMap(body);
     if (!value.ok()) return answer(*request, value.error());
     const Value* on = value->find("on");
-    if (on == nullptr || on->asBool() == nullptr) return answer(*request, Error{Code::InvalidArgument, "BadDrcMode", "send {\"on\": true} or {\"on\": false}"});
+    if (on == nullptr || on->asBool() == nullptr)
+      return answer(*request, Error{Code::InvalidArgument, "BadDrcMode", "send {\"on\": true} or {\"on\": false}"});
     const Status status = backend_.setDrc(*on->asBool() ? DrcMode::On : DrcMode::Off);
     if (!status.ok()) return answer(*request, status.error());
   } else if (!isGet(*request)) {
@@ -140,7 +141,8 @@ void AdminHandler::keys(const Request& request, const Segments& path, const std:
     const auto stored = store_.get({std::string(kTenantKind), "", tenant.value});
     if (!stored.ok()) {
       if (stored.error().code != Code::NotFound) return answer(*request, stored.error());
-      return answer(*request, Error{Code::NotFound, "TenantNotFound", "there is no tenant \"" + tenant.value + "\"; `coterie get tenants` lists them"});
+      return answer(*request,
+                    Error{Code::NotFound, "TenantNotFound", "there is no tenant \"" + tenant.value + "\"; `coterie get tenants` lists them"});
     }
     const auto key = backend_.createKey(tenant, textAt(*value, "label"), *seconds);
     return key.ok() ? answer(*request, encode(*key), 201) : answer(*request, key.error());
@@ -163,7 +165,8 @@ struct EventFilter {
 void AdminHandler::tellEvents(const Request& request) {
   const auto parameter = [&](std::string_view name) { return http::queryParameter(request->head().query, name); };
   const EventFilter filter{parameter("kind"), parameter("namespace"), parameter("name")};
-  const std::size_t limit = static_cast<std::size_t>(std::min<std::uint64_t>(numberParameter(*request, "limit").value_or(kDefaultEvents), kMostLines));
+  const std::size_t limit =
+      static_cast<std::size_t>(std::min<std::uint64_t>(numberParameter(*request, "limit").value_or(kDefaultEvents), kMostLines));
   std::uint64_t after = numberParameter(*request, "after").value_or(0);
   std::vector<Event> found = events_.since(after, kEventsInAll);
   if (!found.empty()) after = found.back().sequence;
@@ -188,7 +191,8 @@ void AdminHandler::tellEvents(const Request& request) {
 }
 
 void AdminHandler::tellLogs(const Request& request, const ServiceName& service) {
-  const std::size_t tail = static_cast<std::size_t>(std::min<std::uint64_t>(numberParameter(*request, "tail").value_or(kDefaultLogLines), kMostLines));
+  const std::size_t tail =
+      static_cast<std::size_t>(std::min<std::uint64_t>(numberParameter(*request, "tail").value_or(kDefaultLogLines), kMostLines));
   const auto print = [](const LogPage& page) {
     std::string lines;
     for (const LogLine& line : page.lines) lines += text::printJson(encode(line)) + "\n";

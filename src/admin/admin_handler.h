@@ -1,4 +1,5 @@
-// The admin API over HTTP. Serve it on a Unix socket of mode 0600 in the state folder: whoever can open that file is the administrator; there are no keys here.
+// The admin API over HTTP. Serve it on a Unix socket of mode 0600 in the state folder: whoever can open that file is the administrator; there are no
+// keys here.
 //
 // Objects (JSON, as Kubernetes has them), below /apis/coterie.dev/v1alpha1; C = tenants, modelservices (all namespaces), namespaces/NS/modelservices:
 //   GET  C                         list; ?watch=1[&resourceVersion=N] streams {"type","object"} lines (without N: what is there first)
@@ -43,7 +44,7 @@ class AdminHandler final : public http::RequestHandler {
 
  private:
   using Request = std::shared_ptr<http::RequestContext>;
-  struct Target;   // a parsed path
+  struct Target;  // a parsed path
   using Segments = std::vector<std::string>;
 
   void route(const Request& request, const std::string& body);

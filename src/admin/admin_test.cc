@@ -23,11 +23,12 @@ namespace {
 constexpr std::string_view kApi = "/apis/coterie.dev/v1alpha1";
 
 std::string tenantJson(const std::string& name, const std::string& namespaces, const std::string& more = "") {
-  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"Tenant","metadata":{"name":")" + name + R"("},"spec":{"namespaces":[)" + namespaces + "]" + more + "}}";
+  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"Tenant","metadata":{"name":")" + name + R"("},"spec":{"namespaces":[)" + namespaces + "]" +
+         more + "}}";
 }
 std::string serviceJson(const std::string& nameSpace, const std::string& name, const std::string& more = "", const std::string& metadata = "") {
-  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"ModelService","metadata":{"name":")" + name + R"(","namespace":")" + nameSpace + "\"" + metadata +
-         R"(},"spec":{"model":{"uri":"file:a.onnx"})" + more + "}}";
+  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"ModelService","metadata":{"name":")" + name + R"(","namespace":")" + nameSpace + "\"" +
+         metadata + R"(},"spec":{"model":{"uri":"file:a.onnx"})" + more + "}}";
 }
 
 class Admin : public testing::Test {
@@ -89,7 +90,8 @@ TEST_F(Admin, ObjectsAreCreatedReadListedChangedAndDeleted) {
   ASSERT_EQ(replaced.status, 200) << replaced.body;
   EXPECT_EQ(intAt(*json(replaced).find("spec"), "weight"), 7);
   EXPECT_EQ(intAt(*json(replaced).find("metadata"), "generation"), 2);
-  const auto patched = call("PATCH", api("/namespaces/audio/modelservices/speech"), R"({"spec":{"instances":3,"weight":null},"metadata":{"labels":{"a":"b"}}})");
+  const auto patched =
+      call("PATCH", api("/namespaces/audio/modelservices/speech"), R"({"spec":{"instances":3,"weight":null},"metadata":{"labels":{"a":"b"}}})");
   ASSERT_EQ(patched.status, 200) << patched.body;
   EXPECT_EQ(intAt(*json(patched).find("spec"), "instances"), 3);
   EXPECT_EQ(json(patched).find("spec")->find("weight"), nullptr);
@@ -114,7 +116,10 @@ TEST_F(Admin, StaleVersionsConflict) {
   EXPECT_EQ(stale.status, 409);
   EXPECT_EQ(reason(stale), "ResourceVersionConflict");
   EXPECT_EQ(call("DELETE", api("/namespaces/audio/modelservices/speech?resourceVersion=" + version)).status, 409);
-  EXPECT_EQ(call("PATCH", api("/namespaces/audio/modelservices/speech"), R"({"metadata":{"resourceVersion":")" + version + R"("},"spec":{"weight":4}})").status, 409);
+  EXPECT_EQ(
+      call("PATCH", api("/namespaces/audio/modelservices/speech"), R"({"metadata":{"resourceVersion":")" + version + R"("},"spec":{"weight":4}})")
+          .status,
+      409);
 }
 
 TEST_F(Admin, DryRunChecksEverythingAndWritesNothing) {
@@ -276,11 +281,14 @@ TEST_F(Admin, EventsAreFilteredAndFollowed) {
   EXPECT_EQ(names("?namespace=x"), "");
   std::string followed;
   auto client = server_.client();
-  ASSERT_TRUE(client.stream({"GET", "/admin/v1/events?watch=1&name=a", {}, ""}, [&](std::string_view line) {
-    followed += textAt(*text::parseJson(line), "reason") + " ";
-    if (followed == "One Three ") append("b", "Four"), append("a", "Five");
-    return followed.find("Five") != std::string::npos ? http::Client::Next::Stop : http::Client::Next::Continue;
-  }).ok());
+  ASSERT_TRUE(client
+                  .stream({"GET", "/admin/v1/events?watch=1&name=a", {}, ""},
+                          [&](std::string_view line) {
+                            followed += textAt(*text::parseJson(line), "reason") + " ";
+                            if (followed == "One Three ") append("b", "Four"), append("a", "Five");
+                            return followed.find("Five") != std::string::npos ? http::Client::Next::Stop : http::Client::Next::Continue;
+                          })
+                  .ok());
   EXPECT_EQ(followed, "One Three Five ");
 }
 
@@ -290,7 +298,10 @@ TEST_F(Admin, LogsAreTailedAndFollowed) {
   EXPECT_EQ(tail.body.find("line 2"), std::string::npos);
   int lines = 0;
   auto client = server_.client();
-  ASSERT_TRUE(client.stream({"GET", "/admin/v1/logs/audio/speech?follow=1", {}, ""}, [&](std::string_view) { return ++lines == 5 ? http::Client::Next::Stop : http::Client::Next::Continue; }).ok());
+  ASSERT_TRUE(client
+                  .stream({"GET", "/admin/v1/logs/audio/speech?follow=1", {}, ""},
+                          [&](std::string_view) { return ++lines == 5 ? http::Client::Next::Stop : http::Client::Next::Continue; })
+                  .ok());
 }
 
 TEST_F(Admin, KeysAreForTenantsThatExist) {

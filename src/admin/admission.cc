@@ -28,7 +28,9 @@ Result<std::vector<NamedTenant>> tenants(const ObjectStore& store) {
   return out;
 }
 
-bool owns(const TenantSpec& spec, const std::string& nameSpace) { return std::find(spec.namespaces.begin(), spec.namespaces.end(), nameSpace) != spec.namespaces.end(); }
+bool owns(const TenantSpec& spec, const std::string& nameSpace) {
+  return std::find(spec.namespaces.begin(), spec.namespaces.end(), nameSpace) != spec.namespaces.end();
+}
 
 Result<std::size_t> servicesIn(const std::string& nameSpace, const ObjectStore& store) {
   const auto list = store.list(std::string(kModelServiceKind), nameSpace);
@@ -45,7 +47,8 @@ Status admitTenant(const Metadata& metadata, const TenantSpec& spec, const Objec
     if (other.name.value != metadata.name) {
       for (const std::string& nameSpace : spec.namespaces) {
         if (owns(other.spec, nameSpace)) {
-          return Error{Code::Conflict, "NamespaceTaken", "namespace " + nameSpace + " belongs to tenant " + other.name.value + "; choose another name for it"};
+          return Error{Code::Conflict, "NamespaceTaken",
+                       "namespace " + nameSpace + " belongs to tenant " + other.name.value + "; choose another name for it"};
         }
       }
       continue;
@@ -55,7 +58,8 @@ Status admitTenant(const Metadata& metadata, const TenantSpec& spec, const Objec
       const auto services = servicesIn(nameSpace, store);
       if (!services.ok()) return services.error();
       if (*services > 0) {
-        return Error{Code::Conflict, "NamespaceInUse", "namespace " + nameSpace + " has " + count(*services) + "; delete them first (coterie get modelservices -n " + nameSpace + ")"};
+        return Error{Code::Conflict, "NamespaceInUse",
+                     "namespace " + nameSpace + " has " + count(*services) + "; delete them first (coterie get modelservices -n " + nameSpace + ")"};
       }
     }
   }
@@ -95,7 +99,9 @@ Result<TenantName> tenantOf(const std::string& nameSpace, const ObjectStore& sto
   }
   const auto near = objects::nearest(nameSpace, names);
   return Error{Code::NotFound, "UnknownNamespace",
-               "no tenant owns namespace " + nameSpace + (near ? "; did you mean " + *near + "?" : "; add it to a tenant's spec.namespaces, or: coterie tenant create NAME --namespace " + nameSpace)};
+               "no tenant owns namespace " + nameSpace +
+                   (near ? "; did you mean " + *near + "?"
+                         : "; add it to a tenant's spec.namespaces, or: coterie tenant create NAME --namespace " + nameSpace)};
 }
 
 Status admit(const objects::AnyObject& object, const ObjectStore& store, const MeasuredMemory& measuredMemory) {
@@ -113,7 +119,8 @@ Status admitRemoval(const ObjectKey& key, const ObjectStore& store) {
       const auto services = servicesIn(nameSpace, store);
       if (!services.ok()) return services.error();
       if (*services > 0) {
-        return Error{Code::Conflict, "TenantNotEmpty", "tenant " + key.name + " has " + count(*services) + " in namespace " + nameSpace + "; delete them first"};
+        return Error{Code::Conflict, "TenantNotEmpty",
+                     "tenant " + key.name + " has " + count(*services) + " in namespace " + nameSpace + "; delete them first"};
       }
     }
   }

@@ -49,7 +49,8 @@ inline bool isSet(const http::RequestContext& request, std::string_view paramete
 inline std::optional<std::uint64_t> numberParameter(const http::RequestContext& request, std::string_view parameter) {
   const auto text = http::queryParameter(request.head().query, parameter);
   std::uint64_t number = 0;
-  if (!text || text->empty() || std::from_chars(text->data(), text->data() + text->size(), number).ptr != text->data() + text->size()) return std::nullopt;
+  if (!text || text->empty() || std::from_chars(text->data(), text->data() + text->size(), number).ptr != text->data() + text->size())
+    return std::nullopt;
   return number;
 }
 

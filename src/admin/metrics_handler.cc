@@ -18,8 +18,10 @@ void MetricsHandler::onRequest(const std::shared_ptr<http::RequestContext>& requ
     response.body = "ok\n";
   } else if (head.path == "/readyz") {
     const Status ready = ready_();
-    if (ready.ok()) response.body = "ok\n";
-    else response = http::errorResponse(503, ready.error().reason, ready.error().message);
+    if (ready.ok())
+      response.body = "ok\n";
+    else
+      response = http::errorResponse(503, ready.error().reason, ready.error().message);
   } else {
     response = http::errorResponse(404, "NoSuchPath", "/metrics, /healthz and /readyz are served here");
   }

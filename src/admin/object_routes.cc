@@ -109,8 +109,10 @@ Result<objects::AnyObject> AdminHandler::decode(const Value& value, const Target
   if (decoded.objects.size() != 1) return wrong("send exactly one object");
   auto& object = decoded.objects.front();
   if (object.kind() != target.kind) return wrong("the object's kind is " + std::string(object.kind()) + ", the path's " + target.kind);
-  if (object.metadata.nameSpace != target.nameSpace.value_or("")) return wrong("the object's namespace is " + object.metadata.nameSpace + ", the path's " + target.nameSpace.value_or(""));
-  if (!target.name.empty() && object.metadata.name != target.name) return wrong("the object's name is " + object.metadata.name + ", the path's " + target.name);
+  if (object.metadata.nameSpace != target.nameSpace.value_or(""))
+    return wrong("the object's namespace is " + object.metadata.nameSpace + ", the path's " + target.nameSpace.value_or(""));
+  if (!target.name.empty() && object.metadata.name != target.name)
+    return wrong("the object's name is " + object.metadata.name + ", the path's " + target.name);
   return std::move(object);
 }
 
@@ -123,7 +125,8 @@ bool dryRun(const http::RequestContext& request) { return http::queryParameter(r
 
 Error versionConflict(std::uint64_t wanted, const StoredObject& stored) {
   return {Code::Conflict, "ResourceVersionConflict",
-          "the object was changed meanwhile (resourceVersion is " + std::to_string(stored.resourceVersion) + ", not " + std::to_string(wanted) + "); get it again and repeat the change"};
+          "the object was changed meanwhile (resourceVersion is " + std::to_string(stored.resourceVersion) + ", not " + std::to_string(wanted) +
+              "); get it again and repeat the change"};
 }
 }  // namespace
 
@@ -173,7 +176,8 @@ void AdminHandler::write(const Request& request, const Target& target, const Sto
   const auto object = decode(wanted, target, faults);
   if (!faults.empty()) return answerFaults(*request, faults);
   if (!object.ok()) return answer(*request, object.error());
-  if (object->resourceVersion && *object->resourceVersion != old.resourceVersion) return answer(*request, versionConflict(*object->resourceVersion, old));
+  if (object->resourceVersion && *object->resourceVersion != old.resourceVersion)
+    return answer(*request, versionConflict(*object->resourceVersion, old));
   const Status admitted = admit(*object, store_, [this](const ServiceName& service) { return backend_.measuredMemory(service); });
   if (!admitted.ok()) return answer(*request, admitted.error());
   StoredObject changed = old;
@@ -205,7 +209,8 @@ void AdminHandler::status(const Request& request, const Target& target, const st
   const auto value = text::parseJson(body);
   if (!value.ok()) return answer(*request, value.error());
   const Value* wanted = value->find("status");
-  if (wanted == nullptr || wanted->asMap() == nullptr) return answer(*request, Error{Code::InvalidArgument, "InvalidObject", "status is missing or no map"});
+  if (wanted == nullptr || wanted->asMap() == nullptr)
+    return answer(*request, Error{Code::InvalidArgument, "InvalidObject", "status is missing or no map"});
   auto object = store_.get(target.key());
   if (!object.ok()) return answer(*request, object.error());
   object->status = *wanted;

@@ -68,24 +68,43 @@ std::int64_t intAt(const Value& value, std::string_view key) {
 }
 
 Value encode(const VersionInfo& version) {
-  return Map().add("version", version.version).add("revision", version.revision).add("runtime", version.runtime).add("gatewayUrl", version.gatewayUrl)
-      .add("adminUrl", version.adminUrl).add("started", timeValue(version.started)).take();
+  return Map()
+      .add("version", version.version)
+      .add("revision", version.revision)
+      .add("runtime", version.runtime)
+      .add("gatewayUrl", version.gatewayUrl)
+      .add("adminUrl", version.adminUrl)
+      .add("started", timeValue(version.started))
+      .take();
 }
 
 VersionInfo decodeVersion(const Value& value) {
-  return {textAt(value, "version"), textAt(value, "revision"), textAt(value, "runtime"), textAt(value, "gatewayUrl"), textAt(value, "adminUrl"), timeAt(value, "started")};
+  return {textAt(value, "version"),    textAt(value, "revision"), textAt(value, "runtime"),
+          textAt(value, "gatewayUrl"), textAt(value, "adminUrl"), timeAt(value, "started")};
 }
 
 Value encode(const Explanation& e, const std::vector<Event>& changes) {
   Value list = Value::emptyList();
   for (const Event& event : changes) list.push(encode(event));
   return Map()
-      .add("namespace", e.service.nameSpace).add("service", e.service.name).add("tenant", e.tenant.value)
-      .add("entitlementMilliCpu", e.entitlement.value).add("demandMilliCpu", e.demand.value).add("floorMilliCpu", e.floor.value).add("ceilingMilliCpu", e.ceiling.value)
-      .add("homeCpus", e.home).add("loanCpus", e.loans).add("poolCpus", e.pool)
-      .add("instances", e.instances).add("ownLanes", e.ownLanes).add("loanLanes", e.loanLanes)
-      .add("whyTheseCpus", encodeBecause(e.whyThese)).add("whyThisMany", encodeBecause(e.whyThisMany)).add("whyNotMore", encodeBecause(e.whyNotMore))
-      .add("changes", std::move(list)).take();
+      .add("namespace", e.service.nameSpace)
+      .add("service", e.service.name)
+      .add("tenant", e.tenant.value)
+      .add("entitlementMilliCpu", e.entitlement.value)
+      .add("demandMilliCpu", e.demand.value)
+      .add("floorMilliCpu", e.floor.value)
+      .add("ceilingMilliCpu", e.ceiling.value)
+      .add("homeCpus", e.home)
+      .add("loanCpus", e.loans)
+      .add("poolCpus", e.pool)
+      .add("instances", e.instances)
+      .add("ownLanes", e.ownLanes)
+      .add("loanLanes", e.loanLanes)
+      .add("whyTheseCpus", encodeBecause(e.whyThese))
+      .add("whyThisMany", encodeBecause(e.whyThisMany))
+      .add("whyNotMore", encodeBecause(e.whyNotMore))
+      .add("changes", std::move(list))
+      .take();
 }
 
 Explanation decodeExplanation(const Value& value) {
@@ -110,9 +129,18 @@ Explanation decodeExplanation(const Value& value) {
 
 Value encode(const InstanceInfo& i) {
   return Map()
-      .add("id", std::int64_t{i.id.value}).add("pid", i.pid).add("state", i.state).add("reason", i.reason).add("homeCpus", i.home).add("ownLanes", i.ownLanes)
-      .add("loanLanes", i.loanLanes).add("restarts", i.restarts).add("memoryBytes", i.memory.value).add("memoryLimitBytes", i.memoryLimit.value)
-      .add("started", timeValue(i.started)).take();
+      .add("id", std::int64_t{i.id.value})
+      .add("pid", i.pid)
+      .add("state", i.state)
+      .add("reason", i.reason)
+      .add("homeCpus", i.home)
+      .add("ownLanes", i.ownLanes)
+      .add("loanLanes", i.loanLanes)
+      .add("restarts", i.restarts)
+      .add("memoryBytes", i.memory.value)
+      .add("memoryLimitBytes", i.memoryLimit.value)
+      .add("started", timeValue(i.started))
+      .take();
 }
 
 InstanceInfo decodeInstance(const Value& value) {
@@ -135,12 +163,30 @@ Value encode(const TopReport& report) {
   Value list = Value::emptyList();
   for (const TopService& s : report.services) {
     list.push(Map()
-                  .add("namespace", s.service.nameSpace).add("service", s.service.name).add("tenant", s.tenant.value).add("ready", s.ready)
-                  .add("requestsPerSecond", s.requestsPerSecond).add("p50Micros", micros(s.p50)).add("p99Micros", micros(s.p99)).add("objectiveMicros", micros(s.objective))
-                  .add("queued", s.queued).add("inFlight", s.inFlight).add("entitlementMilliCpu", s.entitlement.value).add("homeMilliCpu", s.home.value)
-                  .add("useMilliCpu", s.use.value).add("lentMilliCpu", s.lent.value).add("borrowedMilliCpu", s.borrowed.value).add("instances", s.instances).take());
+                  .add("namespace", s.service.nameSpace)
+                  .add("service", s.service.name)
+                  .add("tenant", s.tenant.value)
+                  .add("ready", s.ready)
+                  .add("requestsPerSecond", s.requestsPerSecond)
+                  .add("p50Micros", micros(s.p50))
+                  .add("p99Micros", micros(s.p99))
+                  .add("objectiveMicros", micros(s.objective))
+                  .add("queued", s.queued)
+                  .add("inFlight", s.inFlight)
+                  .add("entitlementMilliCpu", s.entitlement.value)
+                  .add("homeMilliCpu", s.home.value)
+                  .add("useMilliCpu", s.use.value)
+                  .add("lentMilliCpu", s.lent.value)
+                  .add("borrowedMilliCpu", s.borrowed.value)
+                  .add("instances", s.instances)
+                  .take());
   }
-  return Map().add("capacityMilliCpu", report.capacity.value).add("useMilliCpu", report.use.value).add("drcOn", report.drcOn).add("services", std::move(list)).take();
+  return Map()
+      .add("capacityMilliCpu", report.capacity.value)
+      .add("useMilliCpu", report.use.value)
+      .add("drcOn", report.drcOn)
+      .add("services", std::move(list))
+      .take();
 }
 
 TopReport decodeTop(const Value& value) {
@@ -182,9 +228,17 @@ LogLine decodeLogLine(const Value& value) {
 
 Value encode(const Event& event) {
   return Map()
-      .add("sequence", static_cast<std::int64_t>(event.sequence)).add("first", timeValue(WallTime{event.firstMicros})).add("last", timeValue(WallTime{event.lastMicros}))
-      .add("count", event.count).add("kind", event.object.kind).add("namespace", event.object.nameSpace).add("name", event.object.name).add("reason", event.reason)
-      .add("message", event.message).add("fields", event.fields).take();
+      .add("sequence", static_cast<std::int64_t>(event.sequence))
+      .add("first", timeValue(WallTime{event.firstMicros}))
+      .add("last", timeValue(WallTime{event.lastMicros}))
+      .add("count", event.count)
+      .add("kind", event.object.kind)
+      .add("namespace", event.object.nameSpace)
+      .add("name", event.object.name)
+      .add("reason", event.reason)
+      .add("message", event.message)
+      .add("fields", event.fields)
+      .take();
 }
 
 Event decodeEvent(const Value& value) {
@@ -202,13 +256,26 @@ Event decodeEvent(const Value& value) {
 
 Value encode(const identity::KeyInfo& key) {
   return Map()
-      .add("id", key.id).add("tenant", key.tenant.value).add("label", key.label).add("created", timeValue(key.created)).add("expires", timeValue(key.expires))
-      .add("revoked", timeValue(key.revoked)).add("rotated", timeValue(key.rotated)).add("formerUntil", timeValue(key.formerUntil)).take();
+      .add("id", key.id)
+      .add("tenant", key.tenant.value)
+      .add("label", key.label)
+      .add("created", timeValue(key.created))
+      .add("expires", timeValue(key.expires))
+      .add("revoked", timeValue(key.revoked))
+      .add("rotated", timeValue(key.rotated))
+      .add("formerUntil", timeValue(key.formerUntil))
+      .take();
 }
 
 identity::KeyInfo decodeKey(const Value& value) {
-  return {textAt(value, "id"),      TenantName(textAt(value, "tenant")),     textAt(value, "label"),           timeAt(value, "created"), optionalTimeAt(value, "expires"),
-          optionalTimeAt(value, "revoked"), optionalTimeAt(value, "rotated"), optionalTimeAt(value, "formerUntil")};
+  return {textAt(value, "id"),
+          TenantName(textAt(value, "tenant")),
+          textAt(value, "label"),
+          timeAt(value, "created"),
+          optionalTimeAt(value, "expires"),
+          optionalTimeAt(value, "revoked"),
+          optionalTimeAt(value, "rotated"),
+          optionalTimeAt(value, "formerUntil")};
 }
 
 Value encode(const identity::NewKey& key) {

@@ -1,5 +1,5 @@
-// The JSON form of what admin_backend.h tells, both ways: the server encodes, the CLI decodes. Times are RFC 3339, durations microseconds, CPUs thousandths;
-// the unit is in each name. decode(encode(x)) == x; what is missing decodes as its default. Pure. Thread-compatible.
+// The JSON form of what admin_backend.h tells, both ways: the server encodes, the CLI decodes. Times are RFC 3339, durations microseconds, CPUs
+// thousandths; the unit is in each name. decode(encode(x)) == x; what is missing decodes as its default. Pure. Thread-compatible.
 #pragma once
 
 #include <vector>

@@ -21,8 +21,8 @@ class Streams {
   struct Stream {
     std::shared_ptr<http::RequestContext> request;
     bool open{true};
-    std::shared_ptr<void> source;         // what feeds it, e.g. a watch; ends with it, but never from inside its own callback
-    std::function<std::string()> next;    // for followers
+    std::shared_ptr<void> source;       // what feeds it, e.g. a watch; ends with it, but never from inside its own callback
+    std::function<std::string()> next;  // for followers
     TimerHandle timer;
   };
 

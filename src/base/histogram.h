@@ -34,7 +34,8 @@ class Histogram {
     }
     return max_;
   }
-  // How many recorded values are surely at most `limit`: those of the buckets whose upper edge is. Exact for limits that are bucket edges. O(buckets).
+  // How many recorded values are surely at most `limit`: those of the buckets whose upper edge is. Exact for limits that are bucket edges.
+  // O(buckets).
   [[nodiscard]] std::int64_t countAtMost(std::int64_t limit) const {
     std::int64_t seen = 0;
     for (std::size_t i = 0; i < counts_.size() && upperEdge(i) <= limit; ++i) seen += counts_[i];

@@ -1,8 +1,8 @@
 // The entry of the `coterie` command.
 //
 // Exit codes, for scripts (also in --help): see Exit. Errors go to standard error as "coterie: what is wrong (Reason)" and name the fix.
-// The server is found by its state folder: --state DIR, else $COTERIE_STATE, else ${XDG_STATE_HOME:-~/.local/state}/coterie; its admin socket is admin.sock there.
-// Thread rule: one thread.
+// The server is found by its state folder: --state DIR, else $COTERIE_STATE, else ${XDG_STATE_HOME:-~/.local/state}/coterie; its admin socket is
+// admin.sock there. Thread rule: one thread.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,9 @@ void field(std::ostream& out, std::string_view label, std::string_view value) {
   if (!value.empty()) out << fmt::format("{:<{}}{}\n", fmt::format("{}:", label), kLabelWidth, printable(value));
 }
 
-void heading(Context& context, std::string_view title) { context.terminal.out << "\n" << styled(title, Style::Strong, context.terminal.colors) << "\n"; }
+void heading(Context& context, std::string_view title) {
+  context.terminal.out << "\n" << styled(title, Style::Strong, context.terminal.colors) << "\n";
+}
 
 // The table's lines two blanks in.
 void indented(Context& context, const Table& table) { table.print(context.terminal.out, context.terminal.colors); }
@@ -35,32 +37,48 @@ void conditions(Context& context, const Value& object) {
   heading(context, "Conditions");
   Table table({"TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"});
   for (const Condition& condition : all) {
-    const Style style = condition.status == ConditionStatus::True ? Style::Good : condition.status == ConditionStatus::False ? Style::Bad : Style::Doubtful;
-    table.add({condition.type, {std::string(objects::conditionStatusName(condition.status)), style}, ageText(context.nowMicros() - condition.lastTransitionMicros), condition.reason, condition.message});
+    const Style style = condition.status == ConditionStatus::True    ? Style::Good
+                        : condition.status == ConditionStatus::False ? Style::Bad
+                                                                     : Style::Doubtful;
+    table.add({condition.type,
+               {std::string(objects::conditionStatusName(condition.status)), style},
+               ageText(context.nowMicros() - condition.lastTransitionMicros),
+               condition.reason,
+               condition.message});
   }
   indented(context, table);
 }
 
 int instances(Context& context, const Value& object) {
-  const auto listed = context.server().get("/admin/v1/instances/" + percentEncode(metadataText(object, "namespace")) + "/" + percentEncode(metadataText(object, "name")));
+  const auto listed = context.server().get("/admin/v1/instances/" + percentEncode(metadataText(object, "namespace")) + "/" +
+                                           percentEncode(metadataText(object, "name")));
   if (!listed.ok()) return listed.error().code == Code::NotFound ? kOk : context.fail(listed.error());
   heading(context, "Instances");
   Table table({"ID", "PID", "STATE", "CPUS", "LANES", "LOAN LANES", "MEMORY", "LIMIT", "RESTARTS", "AGE"});
   for (const Value& item : *listed->find("items")->asList()) {
     const auto instance = admin::decodeInstance(item);
     const Style style = instance.state == "Ready" ? Style::Good : instance.state == "BackOff" ? Style::Bad : Style::Doubtful;
-    table.add({std::to_string(instance.id.value), std::to_string(instance.pid), {instance.reason.empty() ? instance.state : instance.state + " (" + instance.reason + ")", style},
-               instance.home, std::to_string(instance.ownLanes), std::to_string(instance.loanLanes), sizeText(instance.memory), sizeText(instance.memoryLimit),
-               std::to_string(instance.restarts), instance.started.micros == 0 ? "-" : ageText(context.nowMicros() - instance.started.micros)});
+    table.add({std::to_string(instance.id.value),
+               std::to_string(instance.pid),
+               {instance.reason.empty() ? instance.state : instance.state + " (" + instance.reason + ")", style},
+               instance.home,
+               std::to_string(instance.ownLanes),
+               std::to_string(instance.loanLanes),
+               sizeText(instance.memory),
+               sizeText(instance.memoryLimit),
+               std::to_string(instance.restarts),
+               instance.started.micros == 0 ? "-" : ageText(context.nowMicros() - instance.started.micros)});
   }
-  if (table.empty()) context.terminal.out << "none\n";
-  else indented(context, table);
+  if (table.empty())
+    context.terminal.out << "none\n";
+  else
+    indented(context, table);
   return kOk;
 }
 
 int events(Context& context, const Value& object) {
-  const auto listed = context.server().get("/admin/v1/events?limit=20&kind=" + textAt(object, "kind") + "&namespace=" + percentEncode(metadataText(object, "namespace")) +
-                                           "&name=" + percentEncode(metadataText(object, "name")));
+  const auto listed = context.server().get("/admin/v1/events?limit=20&kind=" + textAt(object, "kind") + "&namespace=" +
+                                           percentEncode(metadataText(object, "namespace")) + "&name=" + percentEncode(metadataText(object, "name")));
   if (!listed.ok()) return context.fail(listed.error());
   heading(context, "Events");
   Table table({"LAST", "COUNT", "REASON", "MESSAGE"});
@@ -68,8 +86,10 @@ int events(Context& context, const Value& object) {
     const auto event = admin::decodeEvent(item);
     table.add({ageText(context.nowMicros() - event.lastMicros), std::to_string(event.count), event.reason, event.message});
   }
-  if (table.empty()) context.terminal.out << "none\n";
-  else indented(context, table);
+  if (table.empty())
+    context.terminal.out << "none\n";
+  else
+    indented(context, table);
   return kOk;
 }
 
@@ -83,7 +103,8 @@ int describeOne(Context& context, const Value& object) {
   field(out, "Generation", std::to_string(admin::intAt(metadata, "generation")));
   std::string labels;
   if (const Value* found = metadata.find("labels"); found != nullptr && found->asMap() != nullptr) {
-    for (const auto& [key, value] : *found->asMap()) labels += (labels.empty() ? "" : ", ") + key + "=" + (value.asString() == nullptr ? "" : *value.asString());
+    for (const auto& [key, value] : *found->asMap())
+      labels += (labels.empty() ? "" : ", ") + key + "=" + (value.asString() == nullptr ? "" : *value.asString());
   }
   field(out, "Labels", labels);
   heading(context, "Spec");
@@ -100,11 +121,14 @@ int describeOne(Context& context, const Value& object) {
     const Value* namespaces = spec == nullptr ? nullptr : spec->find("namespaces");
     for (const Value& service : *services->find("items")->asList()) {
       for (std::size_t i = 0; namespaces != nullptr && namespaces->asList() != nullptr && i < namespaces->asList()->size(); ++i) {
-        if ((*namespaces->asList())[i] == Value(metadataText(service, "namespace"))) table.add(objectRow(service, Detail::Usual, context.nowMicros()));
+        if ((*namespaces->asList())[i] == Value(metadataText(service, "namespace")))
+          table.add(objectRow(service, Detail::Usual, context.nowMicros()));
       }
     }
-    if (table.empty()) out << "none\n";
-    else indented(context, table);
+    if (table.empty())
+      out << "none\n";
+    else
+      indented(context, table);
   }
   return events(context, object);
 }
@@ -144,11 +168,15 @@ int describe(Context& context, const DescribeOptions& options) {
 
 Command makeDescribe() {
   const auto options = std::make_shared<DescribeOptions>();
-  return {"describe", "Objects", "Show everything about an object: spec, conditions, instances, events", "coterie describe service speech",
+  return {"describe",
+          "Objects",
+          "Show everything about an object: spec, conditions, instances, events",
+          "coterie describe service speech",
           {{"TYPE", "tenant or service; or TYPE/NAME", &options->type, {}, Names::Types, true},
            {"NAMES", "which", &options->names, {}, Names::Services, false},
            namespaceOption(&options->nameSpace)},
-          {}, [options](Context& context) { return describe(context, *options); }};
+          {},
+          [options](Context& context) { return describe(context, *options); }};
 }
 
 }  // namespace coterie::cli

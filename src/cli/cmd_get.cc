@@ -25,7 +25,9 @@ struct GetOptions {
   bool watch{false};
 };
 
-Table tableFor(std::string_view kind, const GetOptions& options) { return objectTable(kind, options.output == "wide" ? Detail::Wide : Detail::Usual); }
+Table tableFor(std::string_view kind, const GetOptions& options) {
+  return objectTable(kind, options.output == "wide" ? Detail::Wide : Detail::Usual);
+}
 
 void printObjects(Context& context, const GetOptions& options, const std::vector<Value>& objects) {
   std::ostream& out = context.terminal.out;
@@ -60,18 +62,23 @@ void printObjects(Context& context, const GetOptions& options, const std::vector
 }
 
 // Each change as a line of its own, until the server or the reader ends it.
-int watch(Context& context, const GetOptions& options, const std::string& kind, const std::optional<std::string>& nameSpace, const std::string& version) {
+int watch(Context& context, const GetOptions& options, const std::string& kind, const std::optional<std::string>& nameSpace,
+          const std::string& version) {
   const std::string target = collectionPath(kind, nameSpace) + "?watch=1&resourceVersion=" + version;
   const Detail detail = options.output == "wide" ? Detail::Wide : Detail::Usual;
   std::string failed;
   const Status status = context.server().stream(target, Millis(0), [&](const Value& change) {
     const Value* object = change.find("object");
     if (object == nullptr) return http::Client::Next::Continue;
-    if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), metadataText(*object, "name")) == options.names.end()) return http::Client::Next::Continue;
+    if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), metadataText(*object, "name")) == options.names.end())
+      return http::Client::Next::Continue;
     std::ostream& out = context.terminal.out;
-    if (options.output == "json") out << text::printJson(change) << "\n";
-    else if (options.output == "yaml") out << "---\n" << text::printYaml(*object);
-    else if (options.output == "name") out << shortName(*object) << "\n";
+    if (options.output == "json")
+      out << text::printJson(change) << "\n";
+    else if (options.output == "yaml")
+      out << "---\n" << text::printYaml(*object);
+    else if (options.output == "name")
+      out << shortName(*object) << "\n";
     else {
       Table table = objectTable(kind, detail);
       auto row = objectRow(*object, detail, context.nowMicros());
@@ -96,7 +103,8 @@ int getAll(Context& context, const GetOptions& options, const std::vector<std::s
   }
   const bool text = options.output == "table" || options.output == "wide";
   if (objects.empty() && text) {
-    context.terminal.err << (nameSpace ? "Nothing found in namespace " + *nameSpace + "." : "Nothing found. coterie apply -f FILE creates objects.") << "\n";
+    context.terminal.err << (nameSpace ? "Nothing found in namespace " + *nameSpace + "." : "Nothing found. coterie apply -f FILE creates objects.")
+                         << "\n";
   } else {
     printObjects(context, options, objects);
   }
@@ -144,14 +152,18 @@ int get(Context& context, GetOptions options) {
 
 Command makeGet() {
   const auto options = std::make_shared<GetOptions>();
-  return {"get", "Objects", "List objects, or print some", "coterie get all\n  coterie get modelservices -n audio -o wide\n  coterie get service speech -o yaml\n  coterie get modelservices -w",
+  return {"get",
+          "Objects",
+          "List objects, or print some",
+          "coterie get all\n  coterie get modelservices -n audio -o wide\n  coterie get service speech -o yaml\n  coterie get modelservices -w",
           {{"TYPE", "tenants, modelservices (services, ms) or all; or TYPE/NAME", &options->type, {}, Names::Types, true},
            {"NAMES", "only these", &options->names, {}, Names::Services, false},
            namespaceOption(&options->nameSpace),
            {"-A,--all-namespaces", "all namespaces, whatever $COTERIE_NAMESPACE says", &options->allNamespaces, {}, Names::None, false},
            outputOption(&options->output, {"table", "wide", "json", "yaml", "name"}),
            {"-w,--watch", "go on with every change", &options->watch, {}, Names::None, false}},
-          {}, [options](Context& context) { return get(context, *options); }};
+          {},
+          [options](Context& context) { return get(context, *options); }};
 }
 
 }  // namespace coterie::cli

@@ -77,7 +77,8 @@ Result<Value> buildBody(const std::vector<std::string>& words, const Value& mode
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const bool named = equals != std::string::npos && word[0] != '[' && word[0] != '"';
-    if (!named && inputs.size() != 1) return Error{Code::InvalidArgument, "BadInput", "the model has several inputs (" + names + "): write --input NAME=JSON"};
+    if (!named && inputs.size() != 1)
+      return Error{Code::InvalidArgument, "BadInput", "the model has several inputs (" + names + "): write --input NAME=JSON"};
     const std::string name = named ? word.substr(0, equals) : textAt(inputs.front(), "name");
     const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const Value& each) { return textAt(each, "name") == name; });
     if (input == inputs.end()) return Error{Code::InvalidArgument, "BadInput", "the model has no input " + name + "; it has " + names};
@@ -115,7 +116,8 @@ struct BorrowedKey {
 
 Result<BorrowedKey> keyFor(Context& context, const InferOptions& options, const std::string& nameSpace) {
   if (!options.key.empty()) return BorrowedKey{options.key, {}};
-  if (const auto fromEnvironment = context.terminal.environment("COTERIE_KEY"); fromEnvironment && !fromEnvironment->empty()) return BorrowedKey{*fromEnvironment, {}};
+  if (const auto fromEnvironment = context.terminal.environment("COTERIE_KEY"); fromEnvironment && !fromEnvironment->empty())
+    return BorrowedKey{*fromEnvironment, {}};
   const auto tenants = context.server().get(collectionPath(kTenantKind, std::nullopt));
   if (!tenants.ok()) return tenants.error();
   for (const Value& tenant : *tenants->find("items")->asList()) {
@@ -134,7 +136,8 @@ Result<BorrowedKey> keyFor(Context& context, const InferOptions& options, const 
   return Error{Code::NotFound, "UnknownNamespace", "no tenant owns namespace " + nameSpace};
 }
 
-Result<std::string> bodyText(Context& context, const InferOptions& options, http::Client& client, const std::string& path, const std::string& authorization) {
+Result<std::string> bodyText(Context& context, const InferOptions& options, http::Client& client, const std::string& path,
+                             const std::string& authorization) {
   if (!options.file.empty()) {
     if (options.file == "-") return std::string{std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()};
     std::ifstream file(options.file, std::ios::binary);
@@ -167,7 +170,8 @@ int send(Context& context, const InferOptions& options, http::Client& client, co
   Table table({"OUTPUT", "DATATYPE", "SHAPE", "DATA"});
   if (const Value* outputs = answer->find("outputs"); outputs != nullptr && outputs->asList() != nullptr) {
     for (const Value& output : *outputs->asList()) {
-      table.add({textAt(output, "name"), textAt(output, "datatype"), output.find("shape") == nullptr ? "-" : text::printJson(*output.find("shape")), dataText(output)});
+      table.add({textAt(output, "name"), textAt(output, "datatype"), output.find("shape") == nullptr ? "-" : text::printJson(*output.find("shape")),
+                 dataText(output)});
     }
   }
   table.print(out, context.terminal.colors);
@@ -198,7 +202,9 @@ int infer(Context& context, const InferOptions& options) {
 
 Command makeInfer() {
   const auto options = std::make_shared<InferOptions>();
-  return {"infer", "Insight", "Send one inference request and show the answer",
+  return {"infer",
+          "Insight",
+          "Send one inference request and show the answer",
           "coterie infer file-type -f examples/quickstart/bodies/file-type.json\n  coterie infer double --input 'x=[[1, 2, 3]]'",
           {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
            {"-f,--filename", "the request's JSON body, or - for standard input", &options->file, {}, Names::Files, false},
@@ -206,7 +212,8 @@ Command makeInfer() {
            {"--key", "API key (default: $COTERIE_KEY, else one for this request only)", &options->key, {}, Names::None, false},
            namespaceOption(&options->nameSpace),
            outputOption(&options->output, {"table", "json"})},
-          {}, [options](Context& context) { return infer(context, *options); }};
+          {},
+          [options](Context& context) { return infer(context, *options); }};
 }
 
 }  // namespace coterie::cli

@@ -1,5 +1,5 @@
-// A command declared as data: its options, and the function that runs it once they are filled in. command_line.cc turns the declarations into a parser, help and
-// completion. Thread-compatible.
+// A command declared as data: its options, and the function that runs it once they are filled in. command_line.cc turns the declarations into a
+// parser, help and completion. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Context;
 enum class Names : std::uint8_t { None, Files, Types, Tenants, Services, Keys };
 
 struct Option {
-  std::string flags;   // "-n,--namespace"; without a dash: a positional argument, "NAME"
+  std::string flags;  // "-n,--namespace"; without a dash: a positional argument, "NAME"
   std::string help;
   std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<std::string>*> value;  // a default there is shown in the help
-  std::vector<std::string> choices{};  // empty: any
+  std::vector<std::string> choices{};                                                          // empty: any
   Names names{Names::None};
   bool required{false};
 };
@@ -30,8 +30,8 @@ struct Command {
   std::string help;     // one line
   std::string example;  // shown below the options; may be empty
   std::vector<Option> options;
-  std::vector<Command> children;           // instead of run
-  std::function<int(Context&)> run;        // returns the exit code
+  std::vector<Command> children;     // instead of run
+  std::function<int(Context&)> run;  // returns the exit code
 };
 
 }  // namespace coterie::cli

@@ -6,15 +6,19 @@ namespace coterie::cli {
 
 std::vector<Command> allCommands() {
   std::vector<Command> commands;
-  for (auto* make : {makeApply, makeGet, makeDescribe, makeDiff, makeDelete, makeScale, makeWait, makeExplain, makeTop, makeEvents, makeLogs, makeInfer, makeTenant, makeKey, makeDrc,
-                     makeVersion, makeCompletion}) {
+  for (auto* make : {makeApply, makeGet, makeDescribe, makeDiff, makeDelete, makeScale, makeWait, makeExplain, makeTop, makeEvents, makeLogs,
+                     makeInfer, makeTenant, makeKey, makeDrc, makeVersion, makeCompletion}) {
     commands.push_back(make());
   }
   return commands;
 }
 
-Option outputOption(std::string* value, std::vector<std::string> forms) { return {"-o,--output", "form of the output", value, std::move(forms), Names::None, false}; }
+Option outputOption(std::string* value, std::vector<std::string> forms) {
+  return {"-o,--output", "form of the output", value, std::move(forms), Names::None, false};
+}
 
-Option namespaceOption(std::string* value) { return {"-n,--namespace", "namespace of the service (default: $COTERIE_NAMESPACE, else all are searched)", value, {}, Names::None, false}; }
+Option namespaceOption(std::string* value) {
+  return {"-n,--namespace", "namespace of the service (default: $COTERIE_NAMESPACE, else all are searched)", value, {}, Names::None, false};
+}
 
 }  // namespace coterie::cli

@@ -1,4 +1,5 @@
-// What a running command has at hand: terminal, state folder, connection to the server; and how commands end. Internal to the CLI and to commands handed to it.
+// What a running command has at hand: terminal, state folder, connection to the server; and how commands end. Internal to the CLI and to commands
+// handed to it.
 #pragma once
 
 #include <optional>

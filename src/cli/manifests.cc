@@ -30,7 +30,8 @@ void readFile(const std::string& path, std::vector<Source>& sources, std::vector
 }
 
 void readPath(const Context& context, const std::string& path, std::vector<Source>& sources, std::vector<std::string>& faults) {
-  if (path == "-") return sources.push_back({"standard input", {std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()}}), void();
+  if (path == "-")
+    return sources.push_back({"standard input", {std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()}}), void();
   std::error_code ec;
   if (!fs::is_directory(path, ec)) return readFile(path, sources, faults);
   std::vector<std::string> files;
@@ -61,7 +62,8 @@ Manifests readManifests(const Context& context, const std::vector<std::string>& 
     complain(decoded.faults);
     if (decoded.faults.empty() && decoded.objects.empty()) manifests.faults.push_back(name + ": holds no object");
     for (auto& object : decoded.objects) {
-      if (!titles.insert(object.title()).second) manifests.faults.push_back(name + ":" + std::to_string(object.line) + ": " + object.title() + " is in another file as well");
+      if (!titles.insert(object.title()).second)
+        manifests.faults.push_back(name + ":" + std::to_string(object.line) + ": " + object.title() + " is in another file as well");
       manifests.objects.push_back(std::move(object));
     }
   }
@@ -76,8 +78,9 @@ Manifests readManifests(const Context& context, const std::vector<std::string>& 
 }
 
 Value manifestValue(const objects::AnyObject& object) {
-  Value value = std::holds_alternative<TenantSpec>(object.spec) ? objects::encodeObject(Tenant{object.metadata, std::get<TenantSpec>(object.spec)})
-                                                               : objects::encodeObject(ModelService{object.metadata, std::get<ModelServiceSpec>(object.spec)});
+  Value value = std::holds_alternative<TenantSpec>(object.spec)
+                    ? objects::encodeObject(Tenant{object.metadata, std::get<TenantSpec>(object.spec)})
+                    : objects::encodeObject(ModelService{object.metadata, std::get<ModelServiceSpec>(object.spec)});
   if (object.resourceVersion) value.find("metadata")->set("resourceVersion", std::to_string(*object.resourceVersion));
   return value;
 }

@@ -84,10 +84,12 @@ std::string ageOf(const Value& object, std::int64_t nowMicros) {
 
 Table objectTable(std::string_view kind, Detail detail) {
   if (kind == kTenantKind) {
-    if (detail == Detail::Wide) return Table({"NAME", "NAMESPACES", "WEIGHT", "CPUS", "MEMORY", "SERVICES", "REQUESTS/S", "CONCURRENT", "QUEUED", "AGE"});
+    if (detail == Detail::Wide)
+      return Table({"NAME", "NAMESPACES", "WEIGHT", "CPUS", "MEMORY", "SERVICES", "REQUESTS/S", "CONCURRENT", "QUEUED", "AGE"});
     return Table({"NAME", "NAMESPACES", "WEIGHT", "AGE"});
   }
-  if (detail == Detail::Wide) return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "CLASS", "WEIGHT", "MODEL", "MESSAGE", "AGE"});
+  if (detail == Detail::Wide)
+    return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "CLASS", "WEIGHT", "MODEL", "MESSAGE", "AGE"});
   return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "AGE"});
 }
 
@@ -100,11 +102,17 @@ std::vector<Cell> objectRow(const Value& object, Detail detail, std::int64_t now
     row = {metadataAt(object, "name"), listText(at(spec, "namespaces")), weightText};
     if (detail == Detail::Wide) {
       const Value& quota = at(spec, "quota");
-      for (const char* key : {"cpus", "memory", "services", "requestsPerSecond", "concurrentRequests", "queuedBytes"}) row.emplace_back(scalar(at(quota, key)));
+      for (const char* key : {"cpus", "memory", "services", "requestsPerSecond", "concurrentRequests", "queuedBytes"})
+        row.emplace_back(scalar(at(quota, key)));
     }
   } else {
     const auto conditions = conditionsOf(object);
-    row = {metadataAt(object, "namespace"), metadataAt(object, "name"), conditionCell(conditions, "Ready"), instances(object), cpusOf(object), objective(spec)};
+    row = {metadataAt(object, "namespace"),
+           metadataAt(object, "name"),
+           conditionCell(conditions, "Ready"),
+           instances(object),
+           cpusOf(object),
+           objective(spec)};
     if (detail == Detail::Wide) {
       const Condition* ready = objects::findCondition(conditions, "Ready");
       const std::string serviceClass = textAt(spec, "serviceClass");

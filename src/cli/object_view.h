@@ -1,6 +1,7 @@
 // Rows of objects for tables, and what of their status people see first.
 //
-// Reads of status: conditions (Ready first), readyInstances, desiredInstances, instances[].cpus (CPU lists); missing ones show as "-". Pure. Thread-compatible.
+// Reads of status: conditions (Ready first), readyInstances, desiredInstances, instances[].cpus (CPU lists); missing ones show as "-". Pure.
+// Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,8 @@ Result<std::string> kindOf(std::string_view type) {
   if (std::find(kTenant.begin(), kTenant.end(), lower) != kTenant.end()) return std::string(kTenantKind);
   if (std::find(kService.begin(), kService.end(), lower) != kService.end()) return std::string(kModelServiceKind);
   const auto near = objects::nearest(lower, {"tenant", "tenants", "modelservice", "modelservices", "service", "services"});
-  return Error{Code::InvalidArgument, "UnknownType", "there is no type " + std::string(type) + (near ? "; did you mean " + *near + "?" : "; types are tenants and modelservices")};
+  return Error{Code::InvalidArgument, "UnknownType",
+               "there is no type " + std::string(type) + (near ? "; did you mean " + *near + "?" : "; types are tenants and modelservices")};
 }
 
 std::string metadataText(const Value& object, std::string_view key) {
@@ -40,8 +41,12 @@ std::string collectionPath(std::string_view kind, const std::optional<std::strin
   return nameSpace ? api + "namespaces/" + percentEncode(*nameSpace) + "/modelservices" : api + "modelservices";
 }
 
-std::string objectPath(std::string_view kind, const std::string& nameSpace, const std::string& name) { return collectionPath(kind, nameSpace) + "/" + percentEncode(name); }
-std::string objectPath(const Value& object) { return objectPath(textAt(object, "kind"), metadataText(object, "namespace"), metadataText(object, "name")); }
+std::string objectPath(std::string_view kind, const std::string& nameSpace, const std::string& name) {
+  return collectionPath(kind, nameSpace) + "/" + percentEncode(name);
+}
+std::string objectPath(const Value& object) {
+  return objectPath(textAt(object, "kind"), metadataText(object, "namespace"), metadataText(object, "name"));
+}
 
 Result<Reference> parseReference(std::string_view text, std::string_view defaultKind, const std::optional<std::string>& nameSpace) {
   std::vector<std::string> parts;
@@ -51,7 +56,8 @@ Result<Reference> parseReference(std::string_view text, std::string_view default
     begin = end + 1;
   }
   const bool hollow = std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
-  if (hollow || parts.size() > 3) return Error{Code::InvalidArgument, "BadName", "'" + std::string(text) + "' is no name; write NAME, NAMESPACE/NAME or TYPE/NAME"};
+  if (hollow || parts.size() > 3)
+    return Error{Code::InvalidArgument, "BadName", "'" + std::string(text) + "' is no name; write NAME, NAMESPACE/NAME or TYPE/NAME"};
   Reference reference{std::string(defaultKind), nameSpace, parts.back()};
   const auto type = parts.size() >= 2 ? kindOf(parts[0]) : Result<std::string>(std::string(defaultKind));
   if (parts.size() == 3) {
@@ -60,8 +66,10 @@ Result<Reference> parseReference(std::string_view text, std::string_view default
     reference.nameSpace = parts[1];
   } else if (parts.size() == 2) {
     // tenant/audio names a tenant; audio/speech a service.
-    if (type.ok()) reference.kind = *type;
-    else reference.nameSpace = parts[0];
+    if (type.ok())
+      reference.kind = *type;
+    else
+      reference.nameSpace = parts[0];
   }
   if (reference.kind == kTenantKind) reference.nameSpace.reset();
   return reference;
@@ -89,7 +97,9 @@ Result<Value> fetch(Context& context, const Reference& reference) {
   const auto near = objects::nearest(reference.name, std::vector<std::string_view>(names.begin(), names.end()));
   const std::string type = reference.kind == kTenantKind ? "tenant " : "service ";
   const std::string where = reference.nameSpace && !reference.nameSpace->empty() ? " in namespace " + *reference.nameSpace : "";
-  const std::string advice = near ? "; did you mean " + *near + "?" : reference.kind == kTenantKind ? "; coterie get tenants lists them" : "; coterie get modelservices lists them";
+  const std::string advice = near                            ? "; did you mean " + *near + "?"
+                             : reference.kind == kTenantKind ? "; coterie get tenants lists them"
+                                                             : "; coterie get modelservices lists them";
   return Error{Code::NotFound, "NotFound", "there is no " + type + reference.name + where + advice};
 }
 

@@ -11,8 +11,9 @@ namespace coterie::cli {
 namespace {
 
 Code codeOf(int status) {
-  static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied, Code::NotFound,    Code::Conflict,    Code::TooLarge,
-                                               Code::ResourceExhausted, Code::Cancelled,     Code::Internal,         Code::Unimplemented, Code::Unavailable, Code::DeadlineExceeded};
+  static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied,  Code::NotFound,
+                                               Code::Conflict,        Code::TooLarge,        Code::ResourceExhausted, Code::Cancelled,
+                                               Code::Internal,        Code::Unimplemented,   Code::Unavailable,       Code::DeadlineExceeded};
   for (const Code code : kCodes) {
     if (httpStatus(code) == status) return code;
   }
@@ -23,7 +24,9 @@ Code codeOf(int status) {
 
 Error errorOf(const http::ClientResponse& response) {
   const auto value = text::parseJson(response.body);
-  if (!value.ok() || value->asMap() == nullptr) return {codeOf(response.status), "Status" + std::to_string(response.status), "the server answered with status " + std::to_string(response.status)};
+  if (!value.ok() || value->asMap() == nullptr)
+    return {codeOf(response.status), "Status" + std::to_string(response.status),
+            "the server answered with status " + std::to_string(response.status)};
   Error error{codeOf(response.status), admin::textAt(*value, "reason"), admin::textAt(*value, "error")};
   const Value* faults = value->find("faults");
   if (faults != nullptr && faults->asList() != nullptr) {
@@ -39,8 +42,10 @@ std::string percentEncode(std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
-    if (plain) out.push_back(c);
-    else out.append({'%', kHex[byte >> 4U], kHex[byte & 15U]});
+    if (plain)
+      out.push_back(c);
+    else
+      out.append({'%', kHex[byte >> 4U], kHex[byte & 15U]});
   }
   return out;
 }
@@ -50,7 +55,9 @@ ServerLink::ServerLink(const std::string& stateFolder)
 
 Error ServerLink::explain(const Error& error) const {
   if (error.reason != "Unreachable") return error;
-  return {Code::Unavailable, "Unreachable", error.message + "\n  start a server:     coterie serve --state " + stateFolder_ + "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};
+  return {
+      Code::Unavailable, "Unreachable",
+      error.message + "\n  start a server:     coterie serve --state " + stateFolder_ + "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};
 }
 
 Result<Value> ServerLink::call(const std::string& method, const std::string& target, const std::optional<Value>& body) {

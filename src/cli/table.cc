@@ -56,7 +56,8 @@ void Table::print(std::ostream& out, bool colors, Header header) const {
   if (header == Header::Shown) {
     line(header_, [](const std::string& title) -> const std::string& { return title; }, [](const std::string&) { return Style::Strong; });
   }
-  for (const auto& row : rows_) line(row, [](const Cell& cell) -> const std::string& { return cell.text; }, [](const Cell& cell) { return cell.style; });
+  for (const auto& row : rows_)
+    line(row, [](const Cell& cell) -> const std::string& { return cell.text; }, [](const Cell& cell) { return cell.style; });
 }
 
 std::string ageText(std::int64_t micros) {

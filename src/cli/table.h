@@ -39,10 +39,10 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-[[nodiscard]] std::string ageText(std::int64_t micros);      // "5s", "3m12s", "4h", "12d"
-[[nodiscard]] std::string latencyText(Nanos duration);       // "0.14ms", "12.3ms", "1.2s"; "-" for 0
-[[nodiscard]] std::string cpuText(MilliCpu cpus);            // "1.50"; "-" for 0
-[[nodiscard]] std::string sizeText(Bytes bytes);             // "76.0Mi"; "-" for 0
-[[nodiscard]] std::string clockText(std::int64_t micros);    // "2026-01-31 23:59:59" UTC
+[[nodiscard]] std::string ageText(std::int64_t micros);    // "5s", "3m12s", "4h", "12d"
+[[nodiscard]] std::string latencyText(Nanos duration);     // "0.14ms", "12.3ms", "1.2s"; "-" for 0
+[[nodiscard]] std::string cpuText(MilliCpu cpus);          // "1.50"; "-" for 0
+[[nodiscard]] std::string sizeText(Bytes bytes);           // "76.0Mi"; "-" for 0
+[[nodiscard]] std::string clockText(std::int64_t micros);  // "2026-01-31 23:59:59" UTC
 
 }  // namespace coterie::cli

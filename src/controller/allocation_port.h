@@ -1,7 +1,7 @@
 // What the reconcilers tell and ask the in-node allocator (src/agent's DRC behind the wiring; a fake in tests).
 //
-// A group is told before its first instance starts and removed after its last one ended. Of instances: starting before the worker is spawned, ready or ended later.
-// Thread rule: control loop; nothing here calls back from inside the call.
+// A group is told before its first instance starts and removed after its last one ended. Of instances: starting before the worker is spawned, ready
+// or ended later. Thread rule: control loop; nothing here calls back from inside the call.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct ServiceGroup {
   TenantName tenant;
   std::int64_t tenantWeight{100};
   std::int64_t weight{100};
-  MilliCpu tenantCap;              // of what the tenant's groups own together; 0: none
-  MilliCpu floor;                  // 0: none
-  MilliCpu ceiling;                // 0: the machine
+  MilliCpu tenantCap;  // of what the tenant's groups own together; 0: none
+  MilliCpu floor;      // 0: none
+  MilliCpu ceiling;    // 0: the machine
   bool latencyCritical{true};
   std::optional<Nanos> objective;
   friend bool operator==(const ServiceGroup&, const ServiceGroup&) = default;

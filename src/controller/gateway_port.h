@@ -1,9 +1,9 @@
 // What the reconcilers tell the gateway. Implemented where the parts are wired together (src/serve); a fake in tests.
 //
-// The order of calls for one service: setService (again whenever something changed), then addInstance for instances that are loaded, drainInstance, instanceGone;
-// removeService comes before its instances are drained: from then on its names do not exist. Instances added with the same `version` serve the same model; adding the
-// first one of another version switches new requests to it at once, and the old version's instances only finish what they have.
-// Thread rule: control loop; nothing here calls back from inside the call.
+// The order of calls for one service: setService (again whenever something changed), then addInstance for instances that are loaded, drainInstance,
+// instanceGone; removeService comes before its instances are drained: from then on its names do not exist. Instances added with the same `version`
+// serve the same model; adding the first one of another version switches new requests to it at once, and the old version's instances only finish what
+// they have. Thread rule: control loop; nothing here calls back from inside the call.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ namespace coterie::controller {
 struct GatewayService {
   ModelService service;
   TenantName tenant;
-  std::string notReadyReason;   // CamelCase: why no instance serves; empty: one does
+  std::string notReadyReason;  // CamelCase: why no instance serves; empty: one does
   std::string notReadyMessage;
-  Instant noInstanceBefore{};   // known: the restart back-off; zero: not known
+  Instant noInstanceBefore{};  // known: the restart back-off; zero: not known
 };
 
 class GatewayPort {

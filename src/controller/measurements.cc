@@ -18,7 +18,8 @@ std::int64_t numberOf(const Value& status, std::string_view name) {
 void Measurements::load() {
   const Result<ObjectList> list = store_.list(kMeasurementKind, std::nullopt);
   if (!list.ok()) return log::warning("memory", "measurements cannot be read, estimates are used: " + list.error().message);
-  for (const StoredObject& object : list->objects) known_[object.key.name] = {Bytes(numberOf(object.status, "steadyBytes")), Bytes(numberOf(object.status, "peakBytes"))};
+  for (const StoredObject& object : list->objects)
+    known_[object.key.name] = {Bytes(numberOf(object.status, "steadyBytes")), Bytes(numberOf(object.status, "peakBytes"))};
 }
 
 std::optional<Measurement> Measurements::of(const std::string& sha256) const {

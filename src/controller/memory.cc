@@ -17,7 +17,8 @@ Bytes estimatedNeed(const ModelFile& file) { return clamped(2 * (clamped(file.si
 MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& measured, Bytes wanted, int lanes, Bytes arena) {
   MemoryNeed result;
   result.measured = measured.has_value();
-  result.need = measured ? std::max(clamped(measured->peak.value), clamped(clamped(measured->steady.value).value + lanes * arena.value)) : estimatedNeed(file);
+  result.need =
+      measured ? std::max(clamped(measured->peak.value), clamped(clamped(measured->steady.value).value + lanes * arena.value)) : estimatedNeed(file);
   result.limit = wanted.value > 0 ? wanted : clamped(result.need.value + result.need.value / 5);
   if (wanted.value > 0 && wanted < result.need) result.missing = result.need - wanted;
   return result;

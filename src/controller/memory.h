@@ -1,8 +1,8 @@
 // How much memory an instance needs, and its limit (in-node scheduling, "Workers: Memory").
 //
-// Never loaded: need = 2 x files (external data included) + 128 MB. Loaded before: need = max(load peak, steady + lanes * arena). Limit = need * 1.2, or what the
-// user wrote, which must not be below the need: too little is refused before loading, not found out by the kernel. After an end by lack of memory the need grows
-// by half. Pure; integers, saturating.
+// Never loaded: need = 2 x files (external data included) + 128 MB. Loaded before: need = max(load peak, steady + lanes * arena). Limit = need * 1.2,
+// or what the user wrote, which must not be below the need: too little is refused before loading, not found out by the kernel. After an end by lack
+// of memory the need grows by half. Pure; integers, saturating.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct Measurement {
 
 struct MemoryNeed {
   Bytes need;
-  Bytes limit;      // of one instance
-  Bytes missing;    // > 0: the user's limit is below the need by this much
+  Bytes limit;    // of one instance
+  Bytes missing;  // > 0: the user's limit is below the need by this much
   bool measured{false};
 };
 

@@ -15,7 +15,8 @@ namespace coterie::controller {
 
 class ObjectFollower {
  public:
-  ObjectFollower(ObjectStore& store, std::string kind, std::function<void()> changed) : store_(store), kind_(std::move(kind)), changed_(std::move(changed)) {}
+  ObjectFollower(ObjectStore& store, std::string kind, std::function<void()> changed)
+      : store_(store), kind_(std::move(kind)), changed_(std::move(changed)) {}
 
   Status start() {
     const Result<ObjectList> list = store_.list(kind_, std::nullopt);

@@ -9,7 +9,8 @@ bool isAlive(const PlannedInstance& i) { return i.state <= InstanceState::Servin
 
 // First whom to end: the least far on, then the youngest.
 void sortVictimsFirst(std::vector<PlannedInstance>& instances) {
-  std::sort(instances.begin(), instances.end(), [](const PlannedInstance& a, const PlannedInstance& b) { return a.state != b.state ? a.state < b.state : a.id > b.id; });
+  std::sort(instances.begin(), instances.end(),
+            [](const PlannedInstance& a, const PlannedInstance& b) { return a.state != b.state ? a.state < b.state : a.id > b.id; });
 }
 
 void planStarts(const ServiceSituation& situation, int wanted, ServiceSteps& steps) {

@@ -86,8 +86,8 @@ TEST(ServicePlan, MissingBytesAreThoseOfTheScarcerSide) {
   EXPECT_TRUE(quota.missingInQuota);
 }
 
-// Any situation, worked on until nothing more happens while workers load and end at random: ends complete if everything fits, never over `desired` current ones,
-// never more memory than there is, never without service while an old one could serve.
+// Any situation, worked on until nothing more happens while workers load and end at random: ends complete if everything fits, never over `desired`
+// current ones, never more memory than there is, never without service while an old one could serve.
 RC_GTEST_PROP(ServicePlan, ConvergesWithoutGapAndWithinMemory, ()) {
   const int desired = *rc::gen::inRange(0, 5);
   const std::int64_t room = *rc::gen::inRange<std::int64_t>(0, 9);

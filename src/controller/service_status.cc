@@ -195,9 +195,8 @@ void InstanceReconciler::tellGateway(ServiceRecord& record) {
     const Condition ready = readyOf(record);
     told.notReadyReason = ready.reason;
     told.notReadyMessage = ready.message;
-    const bool coming = std::any_of(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) {
-      return i.state == InstanceState::Starting || i.state == InstanceState::Ready;
-    });
+    const bool coming = std::any_of(record.instances.begin(), record.instances.end(),
+                                    [](const InstanceRecord& i) { return i.state == InstanceState::Starting || i.state == InstanceState::Ready; });
     if (!coming && record.backoff.waits(ports_.loop.clock().now())) told.noInstanceBefore = record.backoff.until();
   }
   std::string fingerprint =

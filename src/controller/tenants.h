@@ -24,9 +24,9 @@ struct NamespaceConflict {
 
 struct TenantView {
   TenantName name;
-  TenantSpec spec;                          // namespaces: those it owns
+  TenantSpec spec;  // namespaces: those it owns
   std::vector<NamespaceConflict> conflicts;
-  Faults faults;                            // not empty: the spec does not decode
+  Faults faults;  // not empty: the spec does not decode
 };
 
 class TenantDirectory {

@@ -28,9 +28,11 @@ Error failed(int code, const std::string& path) {
 }
 
 Result<UniqueFd> regularOnly(UniqueFd fd, const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return failed(errno, path);
-  if (!S_ISREG(status.st_mode)) return Error{Code::InvalidArgument, "ModelNotAFile", path + (S_ISDIR(status.st_mode) ? " is a folder: name the model's file in it" : " is no regular file")};
+  if (!S_ISREG(status.st_mode))
+    return Error{Code::InvalidArgument, "ModelNotAFile",
+                 path + (S_ISDIR(status.st_mode) ? " is a folder: name the model's file in it" : " is no regular file")};
   return fd;
 }
 }  // namespace
@@ -54,7 +56,7 @@ Result<UniqueFd> openByWalking(int root, const std::string& relativePath) {
     const int from = folder ? folder.get() : root;
     UniqueFd next(::openat(from, part.c_str(), O_NOFOLLOW | O_CLOEXEC | (last ? kFlags : O_PATH | O_DIRECTORY)));
     if (!next) {
-      struct stat status {};
+      struct stat status{};
       const int code = errno;
       const bool link = ::fstatat(from, part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
       return failed(link ? ELOOP : code, relativePath);

@@ -1,8 +1,8 @@
 // Opens a file below a folder and nowhere else, whatever the name or links in it say.
 //
-// openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS: links within the root are followed, those that lead out are refused. Where the kernel has no openat2 (before
-// 5.6, or filtered), the path is walked part by part and any link is refused. Only regular files are opened: no device, no fifo that would block.
-// Errors: see ports/model_files.h. Thread-safe. Source: openat2(2).
+// openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS: links within the root are followed, those that lead out are refused. Where the kernel has
+// no openat2 (before 5.6, or filtered), the path is walked part by part and any link is refused. Only regular files are opened: no device, no fifo
+// that would block. Errors: see ports/model_files.h. Thread-safe. Source: openat2(2).
 #pragma once
 
 #include <string>

@@ -14,9 +14,7 @@ namespace coterie::http {
 namespace asio = boost::asio;
 
 Instant SystemClock::now() const { return Instant(std::chrono::duration_cast<Nanos>(std::chrono::steady_clock::now().time_since_epoch())); }
-WallTime SystemClock::wall() const {
-  return {std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()).count()};
-}
+WallTime SystemClock::wall() const { return {std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()).count()}; }
 
 AsioLoop::AsioLoop() : impl_(std::make_unique<Impl>()) {}
 AsioLoop::~AsioLoop() = default;

@@ -1,8 +1,8 @@
 // The event loop of real components: one thread runs it, sockets, timers and posted work call back on that thread. Boost.Asio underneath (epoll).
 //
-// Real time lives here: clock().now() is CLOCK_MONOTONIC, clock().wall() the system clock. Cost: post and after allocate once; whenReadable keeps one epoll
-// registration. Callbacks must not throw.
-// Thread rule: run() on one thread; post() and stop() from any thread; everything else on the loop's thread, or before run().
+// Real time lives here: clock().now() is CLOCK_MONOTONIC, clock().wall() the system clock. Cost: post and after allocate once; whenReadable keeps one
+// epoll registration. Callbacks must not throw. Thread rule: run() on one thread; post() and stop() from any thread; everything else on the loop's
+// thread, or before run().
 #pragma once
 
 #include <functional>

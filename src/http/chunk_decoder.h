@@ -1,5 +1,5 @@
-// Decodes the chunked transfer coding (RFC 9112, section 7.1) as it arrives, strictly: lines end in CR LF, sizes are 1-15 hex digits; extensions and trailers are skipped and
-// bounded. Used by server and client. O(bytes), no allocation of its own. Thread-compatible.
+// Decodes the chunked transfer coding (RFC 9112, section 7.1) as it arrives, strictly: lines end in CR LF, sizes are 1-15 hex digits; extensions and
+// trailers are skipped and bounded. Used by server and client. O(bytes), no allocation of its own. Thread-compatible.
 #pragma once
 
 #include <cstddef>

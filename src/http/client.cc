@@ -69,7 +69,8 @@ void Client::resetOnClose() {
 Status Client::waitFor(short events, Millis limit) {
   pollfd poll{fd_.get(), events, 0};
   for (;;) {
-    const int ready = ::poll(&poll, 1, limit.count() == 0 ? -1 : static_cast<int>(std::min<std::int64_t>(limit.count(), std::numeric_limits<int>::max())));
+    const int ready =
+        ::poll(&poll, 1, limit.count() == 0 ? -1 : static_cast<int>(std::min<std::int64_t>(limit.count(), std::numeric_limits<int>::max())));
     if (ready > 0) return {};
     if (ready == 0) return Error{Code::DeadlineExceeded, "Timeout", "the server did not answer within " + std::to_string(limit.count()) + " ms"};
     if (errno != EINTR) return lost(std::strerror(errno));
@@ -210,7 +211,8 @@ Status Client::readBody(std::string_view method, ClientResponse& response, const
   const std::string_view lengthText = response.header("Content-Length");
   std::uint64_t left = std::numeric_limits<std::uint64_t>::max();
   const bool known = !lengthText.empty();
-  if (known && std::from_chars(lengthText.data(), lengthText.data() + lengthText.size(), left).ptr != lengthText.data() + lengthText.size()) return badResponse("Content-Length");
+  if (known && std::from_chars(lengthText.data(), lengthText.data() + lengthText.size(), left).ptr != lengthText.data() + lengthText.size())
+    return badResponse("Content-Length");
   while (left > 0) {
     if (buffer_.empty()) {
       const auto status = fill();

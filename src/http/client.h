@@ -1,8 +1,8 @@
 // A small synchronous HTTP/1.1 client over TCP or a Unix socket: for the CLI and for tests. Not for the request path.
 //
-// One connection, kept alive between requests and opened again when the server has closed it meanwhile (only for requests of which nothing was answered on a
-// reused connection). Its response parser is its own, so tests of the server do not check Beast with Beast.
-// Errors: Unavailable/Unreachable (no server there), Unavailable/ConnectionLost, DeadlineExceeded/Timeout, Internal/BadResponse. A response of any status is
+// One connection, kept alive between requests and opened again when the server has closed it meanwhile (only for requests of which nothing was
+// answered on a reused connection). Its response parser is its own, so tests of the server do not check Beast with Beast. Errors:
+// Unavailable/Unreachable (no server there), Unavailable/ConnectionLost, DeadlineExceeded/Timeout, Internal/BadResponse. A response of any status is
 // a value, not an error. Thread-compatible.
 #pragma once
 
@@ -48,8 +48,8 @@ class Client {
   [[nodiscard]] static Client unixSocket(std::string path) { return unixSocket(std::move(path), Timeouts{}); }
 
   [[nodiscard]] Result<ClientResponse> request(const ClientRequest& request);
-  // Gives each complete line of a 2xx body to onLine as it arrives (the body of the result is then empty); other statuses as request(). Stop ends it and closes
-  // the connection.
+  // Gives each complete line of a 2xx body to onLine as it arrives (the body of the result is then empty); other statuses as request(). Stop ends it
+  // and closes the connection.
   [[nodiscard]] Result<ClientResponse> stream(const ClientRequest& request, const std::function<Next(std::string_view line)>& onLine);
 
   // For tests of the server: the bytes as they are, then the next response.

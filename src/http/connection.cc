@@ -76,8 +76,8 @@ void Connection::onFilled(bool ended, std::size_t bytes) {
 void Connection::process() {
   if (processing_) return;
   if (reading_) {
-    // The watch for the client's leaving, armed during the last request, is still out. Without bytes here it is the read for the next head; else it ends first,
-    // as it must neither write where we move things nor take what a body read waits for. onFilled() comes back here.
+    // The watch for the client's leaving, armed during the last request, is still out. Without bytes here it is the read for the next head; else it
+    // ends first, as it must neither write where we move things nor take what a body read waits for. onFilled() comes back here.
     if (begin_ < end_) {
       boost::system::error_code ignored;
       socket_.cancel(ignored);
@@ -152,8 +152,10 @@ void Connection::beginRequest(std::size_t headBytes) {
 
 // The server's own answer; the connection ends after it.
 void Connection::refuse(int status, std::string_view reason, std::string_view message) {
-  if (status == 408) ++core_->stats.timeouts;
-  else ++core_->stats.badRequests;
+  if (status == 408)
+    ++core_->stats.timeouts;
+  else
+    ++core_->stats.badRequests;
   closeAfter_ = true;
   respond(errorResponse(status, reason, message), {});
 }
@@ -185,8 +187,10 @@ void Connection::close() {
   const auto chunksDone = std::exchange(chunksDoneCallback_, nullptr);
   const auto writeDone = std::exchange(writeDone_, nullptr);
   response_ = {};
-  if (bodyDone) bodyDone(clientGoneError());
-  else if (chunksDone) chunksDone(clientGoneError());
+  if (bodyDone)
+    bodyDone(clientGoneError());
+  else if (chunksDone)
+    chunksDone(clientGoneError());
   if (writeDone) writeDone(clientGoneError());
   if (exchange) {
     if (const auto callback = std::exchange(exchange->onGone_, nullptr)) callback();

@@ -1,9 +1,9 @@
 // One HTTP/1 connection of a server: a state machine driven by its socket, its handler and the server's tick.
 //
-// States: Head (idle or reading a request's head) -> Handling (the handler has it; reads its body) -> Writing -> (Skipping an unread body) -> Head, or
-// Streaming, or Lingering (our side is shut; what the client still sends is thrown away, so that no reset destroys the answer) -> Closed.
-// The head's bytes stay where they were received until the request is answered; body bytes that came with them are copied, the rest is read in place.
-// For the .cc files of this folder only. Loop's thread.
+// States: Head (idle or reading a request's head) -> Handling (the handler has it; reads its body) -> Writing -> (Skipping an unread body) -> Head,
+// or Streaming, or Lingering (our side is shut; what the client still sends is thrown away, so that no reset destroys the answer) -> Closed. The
+// head's bytes stay where they were received until the request is answered; body bytes that came with them are copied, the rest is read in place. For
+// the .cc files of this folder only. Loop's thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -36,9 +36,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] Instant idleSince() const { return idleSince_; }
   [[nodiscard]] const Peer& peer() const { return peer_; }
   [[nodiscard]] bool overdue(Instant now) const { return now >= deadline_; }
-  void timeOut();          // acts on the passed deadline
-  void drain();            // closes now if idle, else after the request under way
-  void close();            // at once; pending callbacks get Cancelled
+  void timeOut();  // acts on the passed deadline
+  void drain();    // closes now if idle, else after the request under way
+  void close();    // at once; pending callbacks get Cancelled
 
   std::list<std::shared_ptr<Connection>>::iterator place;  // in Core::connections
 
@@ -114,7 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunksBad_{false};
   bool continueWanted_{false};
   std::uint64_t bodyLeft_{0};
-  std::uint64_t wanted_{0};             // of the read under way
+  std::uint64_t wanted_{0};  // of the read under way
   std::vector<boost::asio::mutable_buffer> parts_;
   std::size_t part_{0};
   Done bodyDone_;
@@ -123,11 +123,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ChunkDecoder decoder_;
   std::string chunkText_;
   std::size_t chunkLimit_{0};
-  std::size_t chunkAllowed_{0};         // by chunkMayHold_
+  std::size_t chunkAllowed_{0};  // by chunkMayHold_
   RequestContext::MayHold chunkMayHold_;
   std::function<void(Result<std::string>)> chunksDoneCallback_;
 
-  bool sending_{false};                 // waits for the socket to take more
+  bool sending_{false};  // waits for the socket to take more
   Response response_;
   std::string outHead_;
   std::vector<iovec> out_;
@@ -135,8 +135,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Done writeDone_;
   bool streamChunked_{false};
   bool streamEnding_{false};
-  std::string streamQueue_;             // not yet given to send()
-  std::string streamOut_;               // what out_ points to
+  std::string streamQueue_;  // not yet given to send()
+  std::string streamOut_;    // what out_ points to
 };
 
 // The handler's side of one request. Forwards to the connection while it is the request under way.

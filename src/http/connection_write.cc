@@ -35,8 +35,10 @@ void Connection::writeHead(const Response& response, std::string_view framing, K
   outHead_.append(" ").append(statusPhrase(response.status)).append("\r\n");
   if (!response.contentType.empty()) outHead_.append("Content-Type: ").append(response.contentType).append("\r\n");
   outHead_.append(framing).append(core_->dateLine()).append(response.headers.text());
-  if (keepOpen == KeepOpen::No) outHead_.append("Connection: close\r\n");
-  else if (exchange_->head_.minorVersion == 0) outHead_.append("Connection: keep-alive\r\n");
+  if (keepOpen == KeepOpen::No)
+    outHead_.append("Connection: close\r\n");
+  else if (exchange_->head_.minorVersion == 0)
+    outHead_.append("Connection: keep-alive\r\n");
   outHead_.append("\r\n");
 }
 

@@ -56,7 +56,8 @@ class HeadParser final : public beast::http::basic_parser<true> {
     const std::size_t question = head->target.find('?');
     head->path = head->target.substr(0, question);
     head->query = question == std::string_view::npos ? std::string_view{} : head->target.substr(question + 1);
-    if (head->target.empty() || (head->target[0] != '/' && head->target != "*")) refuse(ec, {400, "BadTarget", "the request target must be a path that begins with /"});
+    if (head->target.empty() || (head->target[0] != '/' && head->target != "*"))
+      refuse(ec, {400, "BadTarget", "the request target must be a path that begins with /"});
   }
 
   void on_field_impl(field id, beast::string_view name, beast::string_view value, beast::error_code& ec) override {
@@ -102,7 +103,8 @@ Fault faultOf(const beast::error_code& ec) {
   using beast::http::error;
   if (ec == error::header_limit) return {431, "HeadersTooLarge", "request line and headers are larger than this server's limit"};
   if (ec == error::bad_version) return {505, "UnknownVersion", "only HTTP/1.0 and HTTP/1.1 are served here"};
-  if (ec == error::multiple_content_length || ec == error::bad_content_length) return {400, "BadContentLength", "Content-Length must be one decimal number, and not beside Transfer-Encoding"};
+  if (ec == error::multiple_content_length || ec == error::bad_content_length)
+    return {400, "BadContentLength", "Content-Length must be one decimal number, and not beside Transfer-Encoding"};
   if (ec == error::bad_transfer_encoding) return {400, "BadTransferEncoding", "Transfer-Encoding must be sent once, and not beside Content-Length"};
   return {400, "BadRequest", "the request is not valid HTTP/1.1"};
 }

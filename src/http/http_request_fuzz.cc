@@ -1,6 +1,6 @@
 // Feeds bytes to a server as one connection, cut into two writes, over a socket pair; the handler reads bodies in every way the interface has.
-// The first byte chooses the cut and how the handler behaves; what must hold: the server neither crashes nor hangs nor reads beyond what is there, and each request
-// it accepts ends.
+// The first byte chooses the cut and how the handler behaves; what must hold: the server neither crashes nor hangs nor reads beyond what is there,
+// and each request it accepts ends.
 #include <sys/socket.h>
 
 #include <array>
@@ -34,7 +34,8 @@ class FuzzHandler final : public RequestHandler {
     switch (mode & 3U) {
       case 0: return request->respond(Response{});
       case 1:
-        return request->readAll(300, [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); });
+        return request->readAll(
+            300, [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); });
       case 2: {
         if (head.chunked || request->bodyRemaining() > memory_.size()) return request->respond(errorResponse(413, "BodyTooLarge", ""));
         const std::size_t size = static_cast<std::size_t>(request->bodyRemaining());

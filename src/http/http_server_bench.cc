@@ -27,13 +27,16 @@ double cpuSeconds(TestServer& server) {
   return seconds;
 }
 
-void measure(const char* name, const FunctionHandler::Function& handler, std::size_t bodyBytes, int connections, int seconds, AsioLoop** loop = nullptr) {
+void measure(const char* name, const FunctionHandler::Function& handler, std::size_t bodyBytes, int connections, int seconds,
+             AsioLoop** loop = nullptr) {
   TestServer server(handler);
   if (loop != nullptr) *loop = &server.loop;
   std::atomic<bool> stop{false};
   std::vector<std::thread> clients;
-  const std::string request = "POST /v2/models/m/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ctk_0123456789_abcdefghijklmnopqrstuvwxyz\r\nUser-Agent: bench\r\nContent-Length: " +
-                              std::to_string(bodyBytes) + "\r\n\r\n" + std::string(bodyBytes, 'x');
+  const std::string request =
+      "POST /v2/models/m/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ctk_0123456789_abcdefghijklmnopqrstuvwxyz\r\nUser-Agent: "
+      "bench\r\nContent-Length: " +
+      std::to_string(bodyBytes) + "\r\n\r\n" + std::string(bodyBytes, 'x');
   const double before = cpuSeconds(server);
   const ServerStats statsBefore = server.stats();
   for (int i = 0; i < connections; ++i) {
@@ -49,7 +52,8 @@ void measure(const char* name, const FunctionHandler::Function& handler, std::si
   for (auto& client : clients) client.join();
   const double cpu = cpuSeconds(server) - before;
   const auto requests = static_cast<double>(server.stats().requests - statsBefore.requests);
-  std::printf("%-28s %3d connections  %9.0f requests/CPU-s  %7.3f GB/CPU-s\n", name, connections, requests / cpu, requests * static_cast<double>(bodyBytes) / cpu * 1e-9);
+  std::printf("%-28s %3d connections  %9.0f requests/CPU-s  %7.3f GB/CPU-s\n", name, connections, requests / cpu,
+              requests * static_cast<double>(bodyBytes) / cpu * 1e-9);
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ Result<std::string> inflateBody(std::string_view body, std::string_view encoding
   Outcome outcome = inflateWith(gzip ? 16 + MAX_WBITS : MAX_WBITS, body, maxOutput, out);
   if (outcome == Outcome::Bad && !gzip) outcome = inflateWith(-MAX_WBITS, body, maxOutput, out);
   if (outcome == Outcome::TooLarge) return tooLarge;
-  if (outcome == Outcome::Bad) return Error{Code::InvalidArgument, "BadCompression", "the body is not valid " + std::string(gzip ? "gzip" : "deflate") + " data"};
+  if (outcome == Outcome::Bad)
+    return Error{Code::InvalidArgument, "BadCompression", "the body is not valid " + std::string(gzip ? "gzip" : "deflate") + " data"};
   return out;
 }
 

@@ -10,7 +10,8 @@
 
 namespace coterie::http {
 
-// encoding: the value of Content-Encoding: "gzip", "x-gzip", "deflate" (zlib form as the standard says, or raw as some clients send), "identity" or "".
+// encoding: the value of Content-Encoding: "gzip", "x-gzip", "deflate" (zlib form as the standard says, or raw as some clients send), "identity" or
+// "".
 [[nodiscard]] Result<std::string> inflateBody(std::string_view body, std::string_view encoding, std::size_t maxOutput);
 
 }  // namespace coterie::http

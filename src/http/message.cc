@@ -82,11 +82,35 @@ std::optional<std::string> queryParameter(std::string_view query, std::string_vi
 
 std::string_view statusPhrase(int status) {
   static constexpr std::array<std::pair<int, std::string_view>, 30> kPhrases{{
-      {100, "Continue"}, {200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {301, "Moved Permanently"}, {302, "Found"}, {304, "Not Modified"},
-      {400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {406, "Not Acceptable"},
-      {408, "Request Timeout"}, {409, "Conflict"}, {410, "Gone"}, {411, "Length Required"}, {413, "Content Too Large"}, {415, "Unsupported Media Type"},
-      {417, "Expectation Failed"}, {422, "Unprocessable Content"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
-      {499, "Client Closed Request"}, {500, "Internal Server Error"}, {501, "Not Implemented"}, {503, "Service Unavailable"}, {504, "Gateway Timeout"},
+      {100, "Continue"},
+      {200, "OK"},
+      {201, "Created"},
+      {202, "Accepted"},
+      {204, "No Content"},
+      {301, "Moved Permanently"},
+      {302, "Found"},
+      {304, "Not Modified"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {406, "Not Acceptable"},
+      {408, "Request Timeout"},
+      {409, "Conflict"},
+      {410, "Gone"},
+      {411, "Length Required"},
+      {413, "Content Too Large"},
+      {415, "Unsupported Media Type"},
+      {417, "Expectation Failed"},
+      {422, "Unprocessable Content"},
+      {429, "Too Many Requests"},
+      {431, "Request Header Fields Too Large"},
+      {499, "Client Closed Request"},
+      {500, "Internal Server Error"},
+      {501, "Not Implemented"},
+      {503, "Service Unavailable"},
+      {504, "Gateway Timeout"},
       {505, "HTTP Version Not Supported"},
   }};
   const auto* const found = std::find_if(kPhrases.begin(), kPhrases.end(), [status](const auto& entry) { return entry.first == status; });
@@ -109,14 +133,22 @@ std::string jsonQuote(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8Length(text);
     const char c = text[0];
-    if (length == 0) out.append("\xEF\xBF\xBD");
-    else if (length > 1) out.append(text.substr(0, length));
-    else if (c == '"' || c == '\\') out.append({'\\', c});
-    else if (c == '\n') out.append("\\n");
-    else if (c == '\t') out.append("\\t");
-    else if (c == '\r') out.append("\\r");
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) out.append("\\u00").append({kHex[static_cast<unsigned char>(c) >> 4U], kHex[static_cast<unsigned char>(c) & 15U]});
-    else out.push_back(c);
+    if (length == 0)
+      out.append("\xEF\xBF\xBD");
+    else if (length > 1)
+      out.append(text.substr(0, length));
+    else if (c == '"' || c == '\\')
+      out.append({'\\', c});
+    else if (c == '\n')
+      out.append("\\n");
+    else if (c == '\t')
+      out.append("\\t");
+    else if (c == '\r')
+      out.append("\\r");
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      out.append("\\u00").append({kHex[static_cast<unsigned char>(c) >> 4U], kHex[static_cast<unsigned char>(c) & 15U]});
+    else
+      out.push_back(c);
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   out.push_back('"');

@@ -1,7 +1,7 @@
 // What HTTP requests and responses are, apart from how they travel.
 //
-// RequestHead holds views into memory of the connection; see RequestContext::head() for how long. Response owns its small body and may refer to big ones in
-// place. Thread-compatible.
+// RequestHead holds views into memory of the connection; see RequestContext::head() for how long. Response owns its small body and may refer to big
+// ones in place. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -63,11 +63,11 @@ class HeaderLines {
 
 struct Response {
   int status{200};
-  std::string_view contentType;                  // static text; empty: none
-  HeaderLines headers;                           // more headers; not Content-Length, Connection, Date, Content-Type, Transfer-Encoding
+  std::string_view contentType;  // static text; empty: none
+  HeaderLines headers;           // more headers; not Content-Length, Connection, Date, Content-Type, Transfer-Encoding
   std::string body;
-  std::vector<std::span<const std::byte>> parts; // sent after body, in place, without a copy
-  std::shared_ptr<const void> owner;             // keeps the memory of parts until it was sent or the client is gone
+  std::vector<std::span<const std::byte>> parts;  // sent after body, in place, without a copy
+  std::shared_ptr<const void> owner;              // keeps the memory of parts until it was sent or the client is gone
 };
 
 // {"error": message, "reason": reason} with the status of the error's code: the form of every refusal, this server's own included.

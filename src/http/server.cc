@@ -24,7 +24,7 @@ namespace coterie::http {
 namespace {
 
 constexpr int kBacklog = 4096;
-constexpr int kAcceptsPerWake = 64;                 // then other connections get their turn
+constexpr int kAcceptsPerWake = 64;  // then other connections get their turn
 constexpr Nanos kPauseWithoutDescriptors = Millis(100);
 
 Error systemError(const std::string& what, int error) {
@@ -72,7 +72,9 @@ Nanos tickOf(const Limits& limits) {
 
 }  // namespace
 
-Server::Core::Core(AsioLoop& l, const ServerOptions& o, RequestHandler& h) : loop(l), options(o), handler(h), tickLength(tickOf(o.limits)) { refreshTime(); }
+Server::Core::Core(AsioLoop& l, const ServerOptions& o, RequestHandler& h) : loop(l), options(o), handler(h), tickLength(tickOf(o.limits)) {
+  refreshTime();
+}
 
 Server::Core::~Core() = default;
 
@@ -105,8 +107,10 @@ void Server::Core::tick() {
     if (connection->overdue(coarseNow)) connection->timeOut();
   }
   // Without connections nothing ticks.
-  if (connections.empty()) tickTimer.reset();
-  else armTick();
+  if (connections.empty())
+    tickTimer.reset();
+  else
+    armTick();
 }
 
 void Server::Core::listen(UniqueFd fd) {
@@ -121,12 +125,15 @@ void Server::Core::acceptSome() {
     socklen_t length = sizeof(address);
     UniqueFd fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      if (static_cast<int>(connections.size()) >= options.limits.connections) refuseConnection(std::move(fd));
-      else add(std::move(fd), local ? Peer{Peer::Kind::Local, {}} : Peer::of(address));
+      if (static_cast<int>(connections.size()) >= options.limits.connections)
+        refuseConnection(std::move(fd));
+      else
+        add(std::move(fd), local ? Peer{Peer::Kind::Local, {}} : Peer::of(address));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log::warning("http", std::string("cannot accept connections: ") + std::strerror(errno) + "; raise the limit of open files (ulimit -n). Trying again in 0.1 s");
+      log::warning("http", std::string("cannot accept connections: ") + std::strerror(errno) +
+                               "; raise the limit of open files (ulimit -n). Trying again in 0.1 s");
       acceptHandle.reset();
       acceptPause = loop.after(kPauseWithoutDescriptors, [this] {
         if (listener) acceptHandle = loop.whenReadable(listener.get(), [this] { acceptSome(); });
@@ -244,22 +251,26 @@ Server::~Server() {
   core_->graceTimer.reset();
 }
 
-Result<std::unique_ptr<Server>> Server::listenTcp(AsioLoop& loop, const std::string& address, std::uint16_t port, const ServerOptions& options, RequestHandler& handler) {
+Result<std::unique_ptr<Server>> Server::listenTcp(AsioLoop& loop, const std::string& address, std::uint16_t port, const ServerOptions& options,
+                                                  RequestHandler& handler) {
   auto parsed = parseAddress(address, port);
   if (!parsed.ok()) return parsed.error();
   if (!parsed->loopback && !options.allowNonLoopback) {
-    return Error{Code::PermissionDenied, "NotLoopback", "clear text is served on loopback only, not on " + address + "; --allow-non-loopback allows it where the network is trusted"};
+    return Error{Code::PermissionDenied, "NotLoopback",
+                 "clear text is served on loopback only, not on " + address + "; --allow-non-loopback allows it where the network is trusted"};
   }
   UniqueFd fd(::socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const std::string where = "listening on " + address + " port " + std::to_string(port);
-  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&parsed->storage), parsed->length) != 0 || ::listen(fd.get(), kBacklog) != 0) return systemError(where, errno);
+  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&parsed->storage), parsed->length) != 0 || ::listen(fd.get(), kBacklog) != 0)
+    return systemError(where, errno);
   sockaddr_storage bound{};
   socklen_t length = sizeof(bound);
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) return systemError(where, errno);
   auto core = std::make_shared<Core>(loop, options, handler);
-  core->port = ntohs(bound.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&bound)->sin_port : reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port);
+  core->port = ntohs(bound.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&bound)->sin_port
+                                                : reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port);
   core->listen(std::move(fd));
   return std::unique_ptr<Server>(new Server(std::move(core)));
 }
@@ -279,7 +290,7 @@ Result<std::unique_ptr<Server>> Server::listenUnix(AsioLoop& loop, const std::st
   if (::bind(fd.get(), generic, sizeof(address)) != 0) {
     if (errno != EADDRINUSE) return systemError(where, errno);
     if (answers(address)) return systemError(where, EADDRINUSE);
-    struct stat info {};
+    struct stat info{};
     if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return Error{Code::Conflict, "AddressInUse", path + " exists and is no socket"};
     ::unlink(path.c_str());
     if (::bind(fd.get(), generic, sizeof(address)) != 0) return systemError(where, errno);

@@ -47,7 +47,7 @@ struct Server::Core : std::enable_shared_from_this<Server::Core> {
   Instant coarseNow{};
   Nanos tickLength{};
   TimerHandle tickTimer;
-  std::string date;        // "Date: ...\r\n", renewed each second
+  std::string date;  // "Date: ...\r\n", renewed each second
   std::int64_t dateSecond{-1};
   bool draining{false};
   bool closed{false};

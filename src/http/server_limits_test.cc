@@ -1,8 +1,8 @@
 // Limits, refusals, clients that leave or dawdle, drain. Timeouts are milliseconds here; nothing sleeps, the tests wait for what the server does.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -59,7 +59,8 @@ const std::string kPost = "POST / HTTP/1.1\r\nHost: x\r\n";
 
 INSTANTIATE_TEST_SUITE_P(
     Smuggling, Refused,
-    testing::Values(Refusal{"LengthAndChunked", kPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "BadTransferEncoding"},
+    testing::Values(Refusal{"LengthAndChunked", kPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+                            "BadTransferEncoding"},
                     Refusal{"ChunkedAndLength", kPost + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, "BadContentLength"},
                     Refusal{"TwoLengths", kPost + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", 400, "BadContentLength"},
                     Refusal{"TheSameLengthTwice", kPost + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nabcde", 400, "RepeatedContentLength"},
@@ -70,8 +71,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"GzipThenChunked", kPost + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501, "UnknownTransferEncoding"},
                     Refusal{"ChunkedTwice", kPost + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "BadTransferEncoding"},
                     Refusal{"Identity", kPost + "Transfer-Encoding: identity\r\n\r\n", 501, "UnknownTransferEncoding"},
-                    Refusal{"ChunkedWithAVerticalTab", kPost + "Transfer-Encoding: \x0b"
-                                                               "chunked\r\n\r\n",
+                    Refusal{"ChunkedWithAVerticalTab",
+                            kPost + "Transfer-Encoding: \x0b"
+                                    "chunked\r\n\r\n",
                             400, "BadRequest"},
                     Refusal{"BlankBeforeColon", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\nabcde", 400, "BadRequest"},
                     Refusal{"FoldedHeader", kPost + "X: a\r\n b\r\n\r\n", 400, "FoldedHeader"},
@@ -83,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Form, Refused,
-    testing::Values(Refusal{"NoHost", "GET / HTTP/1.1\r\n\r\n", 400, "NoHost"}, Refusal{"NotHttp", "\x16\x03\x01\x02\x01 TLS hello\r\n\r\n", 400, "BadRequest"},
+    testing::Values(Refusal{"NoHost", "GET / HTTP/1.1\r\n\r\n", 400, "NoHost"},
+                    Refusal{"NotHttp", "\x16\x03\x01\x02\x01 TLS hello\r\n\r\n", 400, "BadRequest"},
                     Refusal{"AbsoluteTarget", "GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
                     Refusal{"Connect", "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadTarget"},
                     Refusal{"Http2Preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "UnknownVersion"},
@@ -92,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Limits, Refused,
-                         testing::Values(Refusal{"HeaderBytes", "GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(3000, 'a') + "\r\n\r\n", 431, "HeadersTooLarge"},
+                         testing::Values(Refusal{"HeaderBytes", "GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(3000, 'a') + "\r\n\r\n", 431,
+                                                 "HeadersTooLarge"},
                                          Refusal{"Target", "GET /" + std::string(3000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "HeadersTooLarge"},
                                          Refusal{"NumberOfHeaders", manyHeaders(10), 431, "TooManyHeaders"},
                                          Refusal{"Body", kPost + "Content-Length: 1001\r\n\r\n", 413, "BodyTooLarge"}),
@@ -102,7 +106,12 @@ TEST(ServerLimits, AtTheLimitIsServed) {
   ServerOptions options;
   options.limits.headers = 10;
   options.limits.bodyBytes = Bytes(1000);
-  TestServer server([](const Request& request) { request->readAll(1000, [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); }); }, options);
+  TestServer server(
+      [](const Request& request) {
+        request->readAll(1000,
+                         [request](const Result<std::string>& body) { request->respond(body.ok() ? Response{} : errorResponse(body.error())); });
+      },
+      options);
   auto client = server.client();
   ASSERT_TRUE(client.sendRaw(manyHeaders(9)).ok());
   EXPECT_EQ(client.receive()->status, 200);
@@ -117,9 +126,15 @@ TEST(ServerLimits, ChunkedBodiesBeyondTheReadersLimitAreAnsweredByTheHandler) {
     std::string body;
     int status;
   };
-  const std::vector<Case> cases{{"a\r\n0123456789\r\n0\r\n\r\n", 200}, {"b\r\n01234567890\r\n0\r\n\r\n", 413}, {"5\r\n01234\r\n6\r\n012345\r\n0\r\n\r\n", 413},
-                                {"ffffffffffffffff\r\n", 400},         {"x\r\n", 400},                          {"5\r\n012345\r\n0\r\n\r\n", 400},
-                                {"-1\r\n\r\n0\r\n\r\n", 400},          {"5 \r\n01234\r\n0\r\n\r\n", 400},       {"5\n01234\n0\n\n", 400}};
+  const std::vector<Case> cases{{"a\r\n0123456789\r\n0\r\n\r\n", 200},
+                                {"b\r\n01234567890\r\n0\r\n\r\n", 413},
+                                {"5\r\n01234\r\n6\r\n012345\r\n0\r\n\r\n", 413},
+                                {"ffffffffffffffff\r\n", 400},
+                                {"x\r\n", 400},
+                                {"5\r\n012345\r\n0\r\n\r\n", 400},
+                                {"-1\r\n\r\n0\r\n\r\n", 400},
+                                {"5 \r\n01234\r\n0\r\n\r\n", 400},
+                                {"5\n01234\n0\n\n", 400}};
   for (const auto& [body, status] : cases) {
     auto client = server.client();
     ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body).ok());
@@ -267,7 +282,10 @@ TEST(ServerLimits, ASlowBodyIsRefusedAndItsMemoryIsLeftAlone) {
         },
         options);
     auto client = server.client();
-    ASSERT_TRUE(client.sendRaw(chunked ? "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab" : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
+    ASSERT_TRUE(client
+                    .sendRaw(chunked ? "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
+                                     : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab")
+                    .ok());
     const auto response = client.receive();
     ASSERT_TRUE(response.ok());
     EXPECT_EQ(response->status, 408);
@@ -279,7 +297,8 @@ TEST(ServerLimits, ASlowBodyIsRefusedAndItsMemoryIsLeftAlone) {
 TEST(ServerLimits, ABodyThatDripsBelowTheLeastRateIsRefused) {
   ServerOptions options;
   options.limits.bodyIdleTimeout = Millis(40);
-  TestServer server([](const Request& request) { request->readAll(100'000, [request](const Result<std::string>&) { request->respond(Response{}); }); }, options);
+  TestServer server(
+      [](const Request& request) { request->readAll(100'000, [request](const Result<std::string>&) { request->respond(Response{}); }); }, options);
   auto client = server.client({Millis(5000), Millis(5)});
   ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n").ok());
   // A byte every 5 ms never lets the idle timeout pass, but it is 200 bytes a second.
@@ -341,9 +360,8 @@ TEST(ServerGone, AClientThatLeavesWhileItWaitsIsReported) {
 
 TEST(ServerGone, AClientThatLeavesInMidBodyEndsTheRead) {
   std::promise<Error> told;
-  TestServer server([&](const Request& request) {
-    request->readAll(1000, [&, request](const Result<std::string>& body) { told.set_value(body.error()); });
-  });
+  TestServer server(
+      [&](const Request& request) { request->readAll(1000, [&, request](const Result<std::string>& body) { told.set_value(body.error()); }); });
   {
     auto client = server.client();
     ASSERT_TRUE(client.sendRaw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab").ok());
@@ -365,7 +383,10 @@ TEST(ServerGone, AnAnswerBeforeTheBodyIsReadEndsTheReadAndTheConnection) {
       request->respond(errorResponse(504, "DeadlineExceeded", "too late"));
     });
     auto client = server.client();
-    ASSERT_TRUE(client.sendRaw(std::string("POST / HTTP/1.1\r\nHost: x\r\n") + (chunked ? "Transfer-Encoding: chunked\r\n\r\n5\r\nab" : "Content-Length: 10\r\n\r\nab")).ok());
+    ASSERT_TRUE(client
+                    .sendRaw(std::string("POST / HTTP/1.1\r\nHost: x\r\n") +
+                             (chunked ? "Transfer-Encoding: chunked\r\n\r\n5\r\nab" : "Content-Length: 10\r\n\r\nab"))
+                    .ok());
     const auto response = client.receive();
     ASSERT_TRUE(response.ok());
     EXPECT_EQ(response->status, 504);
@@ -461,7 +482,7 @@ TEST(ServerListen, UnixSocketIsPrivateAndReplacesAStaleOneOnly) {
     AsioLoop loop;
     auto server = Server::listenUnix(loop, path, {}, handler);
     ASSERT_TRUE(server.ok()) << server.error().message;
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777U, 0600U);
     EXPECT_EQ(Server::listenUnix(loop, path, {}, handler).error().reason, "AddressInUse");

@@ -53,8 +53,9 @@ TEST(Server, ShowsTheWholeHeadToTheHandler) {
   TestServer server([](const Request& request) {
     const RequestHead& head = request->head();
     const std::string_view* custom = head.find("x-CUSTOM");
-    request->respond(text(std::string(head.path) + "|" + std::string(head.query) + "|" + std::string(custom == nullptr ? "-" : *custom) + "|" + std::to_string(head.headers.size()) +
-                          "|" + std::to_string(head.contentLength) + "|" + (request->local() ? "local" : "remote")));
+    request->respond(text(std::string(head.path) + "|" + std::string(head.query) + "|" + std::string(custom == nullptr ? "-" : *custom) + "|" +
+                          std::to_string(head.headers.size()) + "|" + std::to_string(head.contentLength) + "|" +
+                          (request->local() ? "local" : "remote")));
   });
   auto client = server.client();
   const auto response = client.request({"POST", "/a%20b?x=1&y=2", {{"X-Custom", "  v w "}}, "12345"});
@@ -197,7 +198,8 @@ TEST(Server, PipelinedRequestsAreAnsweredInOrder) {
 }
 
 TEST(Server, APipelinedRequestWhoseBodyComesLaterIsReadWhole) {
-  // While the first request waits, the watch for the client's leaving takes the beginning of the second; what follows must still go to the second's body.
+  // While the first request waits, the watch for the client's leaving takes the beginning of the second; what follows must still go to the second's
+  // body.
   for (const bool chunked : {false, true}) {
     std::promise<void> arrived;
     Request kept;
@@ -212,7 +214,10 @@ TEST(Server, APipelinedRequestWhoseBodyComesLaterIsReadWhole) {
     const std::string body(60'000, 'b');
     const std::string coded = "ea60\r\n" + body + "\r\n0\r\n\r\n";
     const std::string sent = chunked ? coded : body;
-    ASSERT_TRUE(client.sendRaw(std::string("POST /next HTTP/1.1\r\nHost: x\r\n") + (chunked ? "Transfer-Encoding: chunked" : "Content-Length: 60000") + "\r\n\r\n" + sent.substr(0, 100)).ok());
+    ASSERT_TRUE(client
+                    .sendRaw(std::string("POST /next HTTP/1.1\r\nHost: x\r\n") + (chunked ? "Transfer-Encoding: chunked" : "Content-Length: 60000") +
+                             "\r\n\r\n" + sent.substr(0, 100))
+                    .ok());
     for (int turn = 0; turn < 20; ++turn) server.onLoop([] {});
     server.onLoop([&] { std::exchange(kept, nullptr)->respond(text("held")); });
     EXPECT_EQ(client.receive()->body, "held");

@@ -18,12 +18,15 @@ class MemoryObjectStore final : public ObjectStore {
   explicit MemoryObjectStore(EventLoop& loop);
 
   [[nodiscard]] Result<StoredObject> get(const ObjectKey& key) const override { return table_.get(key); }
-  [[nodiscard]] Result<ObjectList> list(const std::string& kind, const std::optional<std::string>& nameSpace) const override { return table_.list(kind, nameSpace); }
+  [[nodiscard]] Result<ObjectList> list(const std::string& kind, const std::optional<std::string>& nameSpace) const override {
+    return table_.list(kind, nameSpace);
+  }
   [[nodiscard]] Result<StoredObject> create(StoredObject object) override;
   [[nodiscard]] Result<StoredObject> update(StoredObject object) override;
   [[nodiscard]] Result<StoredObject> updateStatus(StoredObject object) override;
   [[nodiscard]] Status remove(const ObjectKey& key, std::uint64_t resourceVersion) override;
-  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion, std::function<void(const Change&)> callback) override {
+  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion,
+                                                     std::function<void(const Change&)> callback) override {
     return hub_.watch(kind, afterVersion, std::move(callback));
   }
 

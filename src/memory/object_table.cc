@@ -36,8 +36,9 @@ Result<const StoredObject*> ObjectTable::current(const ObjectKey& key, std::uint
   const auto found = objects_.find(key);
   if (found == objects_.end()) return Error{Code::NotFound, "NotFound", keyText(key) + " does not exist"};
   if (found->second.resourceVersion != resourceVersion) {
-    return conflict("ResourceVersionConflict", keyText(key) + " was changed by somebody else (it is at version " + std::to_string(found->second.resourceVersion) +
-                                                   ", the change was made on " + std::to_string(resourceVersion) + "): get it again and repeat the change");
+    return conflict("ResourceVersionConflict", keyText(key) + " was changed by somebody else (it is at version " +
+                                                   std::to_string(found->second.resourceVersion) + ", the change was made on " +
+                                                   std::to_string(resourceVersion) + "): get it again and repeat the change");
   }
   return &found->second;
 }

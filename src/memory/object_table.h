@@ -1,8 +1,8 @@
 // The rules of the object store, apart from where it is kept.
 //
-// A write is planned first (checked against the rules, given its version, generation, uid and time) and then committed: between the two an adapter makes it durable.
-// So every store answers alike, and a write that could not be made durable leaves nothing behind. An update that changes nothing gets no new version.
-// O(log objects) per write, O(objects of the kind) per list. Thread-compatible.
+// A write is planned first (checked against the rules, given its version, generation, uid and time) and then committed: between the two an adapter
+// makes it durable. So every store answers alike, and a write that could not be made durable leaves nothing behind. An update that changes nothing
+// gets no new version. O(log objects) per write, O(objects of the kind) per list. Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -77,7 +77,8 @@ void WatchHub::publish(const Change& change) {
 
 Result<std::unique_ptr<Watch>> WatchHub::watch(const std::string& kind, std::uint64_t afterVersion, std::function<void(const Change&)> callback) {
   if (afterVersion < state_->oldest || afterVersion > state_->version) {
-    return Error{Code::Conflict, "ResourceVersionTooOld", "version " + std::to_string(afterVersion) + " is not known any more: list again and watch from that list's version"};
+    return Error{Code::Conflict, "ResourceVersionTooOld",
+                 "version " + std::to_string(afterVersion) + " is not known any more: list again and watch from that list's version"};
   }
   class Handle final : public Watch {
    public:

@@ -1,7 +1,8 @@
 // Delivers a store's changes to its watches, in order, on the event loop, never from inside a write.
 //
-// The last kHistory changes are kept, and more only until every watch has seen them (they do at the next turn of the loop). A watch that starts further back, or
-// ahead of the store, is told to list again. O(changes of the kind and others since its cursor) per delivery. Thread rule: the loop's thread.
+// The last kHistory changes are kept, and more only until every watch has seen them (they do at the next turn of the loop). A watch that starts
+// further back, or ahead of the store, is told to list again. O(changes of the kind and others since its cursor) per delivery. Thread rule: the
+// loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ class WatchHub {
   WatchHub& operator=(const WatchHub&) = delete;
 
   void publish(const Change& change);
-  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion, std::function<void(const Change&)> callback);
+  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion,
+                                                     std::function<void(const Change&)> callback);
 
  private:
   struct State;

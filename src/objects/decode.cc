@@ -82,14 +82,16 @@ std::optional<AnyObject> decodeObject(const Value& document, const std::string& 
   decoded.line = document.line;
   if (object.require("apiVersion", std::string("write apiVersion: ") + std::string(kApiVersion)) != nullptr) {
     const std::optional<std::string> version = object.text("apiVersion");
-    if (version && *version != kApiVersion) object.fault("apiVersion", "unknown version \"" + version->substr(0, 60) + "\"; wanted " + std::string(kApiVersion));
+    if (version && *version != kApiVersion)
+      object.fault("apiVersion", "unknown version \"" + version->substr(0, 60) + "\"; wanted " + std::string(kApiVersion));
   }
   std::optional<std::string> kind;
   if (object.require("kind", "Tenant or ModelService") != nullptr) kind = object.text("kind");
   if (!kind) return std::nullopt;
   if (*kind != kTenantKind && *kind != kModelServiceKind) {
     const std::optional<std::string> near = nearest(*kind, {kTenantKind, kModelServiceKind});
-    object.fault("kind", "unknown kind \"" + kind->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are Tenant and ModelService"));
+    object.fault("kind",
+                 "unknown kind \"" + kind->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are Tenant and ModelService"));
     return std::nullopt;
   }
   const bool isTenant = *kind == kTenantKind;
@@ -129,11 +131,13 @@ Decoded decodeDocuments(const std::vector<Value>& documents, const DecodeOptions
   for (const Value& document : documents) {
     const Value* kind = document.find("kind");
     const Value* items = document.find("items");
-    const bool isList = kind != nullptr && kind->asString() != nullptr && *kind->asString() == "List" && items != nullptr && items->asList() != nullptr;
+    const bool isList =
+        kind != nullptr && kind->asString() != nullptr && *kind->asString() == "List" && items != nullptr && items->asList() != nullptr;
     if (!isList) {
       add(document, "");
     } else {
-      for (std::size_t i = 0; i < items->asList()->size() && decoded.faults.size() <= kMostFaults; ++i) add((*items->asList())[i], "items[" + std::to_string(i) + "]");
+      for (std::size_t i = 0; i < items->asList()->size() && decoded.faults.size() <= kMostFaults; ++i)
+        add((*items->asList())[i], "items[" + std::to_string(i) + "]");
     }
     if (decoded.faults.size() > kMostFaults) {
       decoded.faults.resize(kMostFaults);

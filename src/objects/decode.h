@@ -1,8 +1,8 @@
 // From a tree of values to typed objects: every fault is listed with its path and line.
 //
-// A whole object is {apiVersion, kind, metadata, spec}. What only the server sets (metadata.uid, resourceVersion, generation, creationTimestamp, deletionTimestamp; status)
-// is accepted, so that what `get -o yaml` printed can be applied again; of it only resourceVersion is used (optimistic concurrency).
-// A quota or ceiling written as 0 is refused: it would read as "nothing may run" and mean "no limit"; no limit is the field left out.
+// A whole object is {apiVersion, kind, metadata, spec}. What only the server sets (metadata.uid, resourceVersion, generation, creationTimestamp,
+// deletionTimestamp; status) is accepted, so that what `get -o yaml` printed can be applied again; of it only resourceVersion is used (optimistic
+// concurrency). A quota or ceiling written as 0 is refused: it would read as "nothing may run" and mean "no limit"; no limit is the field left out.
 // Thread-compatible, pure.
 #pragma once
 

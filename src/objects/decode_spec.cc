@@ -72,13 +72,15 @@ void decodeNamespaces(Fields& spec, TenantSpec& into) {
 std::optional<std::string> uriFault(std::string_view uri) {
   constexpr std::string_view scheme = "file:";
   if (!uri.starts_with(scheme)) {
-    return uri.find(':') == std::string_view::npos ? "wanted file:path/to/model.onnx; the scheme is missing" : "only file: is supported: wanted file:path/to/model.onnx";
+    return uri.find(':') == std::string_view::npos ? "wanted file:path/to/model.onnx; the scheme is missing"
+                                                   : "only file: is supported: wanted file:path/to/model.onnx";
   }
   const std::string_view path = uri.substr(scheme.size());
   if (path.empty()) return "the path is missing after file:";
   if (path.size() > 1024) return "the path is longer than 1024 bytes";
   if (path.front() == '/') return "the path must be relative (below the tenant's model root): file:models/a.onnx, without '/' after file:";
-  if (std::any_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\'; })) return "the path holds a character that is not allowed";
+  if (std::any_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\'; }))
+    return "the path holds a character that is not allowed";
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
     const std::string_view part = path.substr(begin, end - begin);
@@ -165,7 +167,8 @@ void decodeProbe(Fields& spec, ModelServiceSpec& into) {
     for (const Value& item : *list) {
       const std::int64_t* dimension = item.asInt();
       if (dimension == nullptr || *dimension < 1) {
-        probe.faultAt(path + "[" + std::to_string(shape.size()) + "]", item.line, "wanted a whole number of at least 1 (a probe's shape leaves nothing open)");
+        probe.faultAt(path + "[" + std::to_string(shape.size()) + "]", item.line,
+                      "wanted a whole number of at least 1 (a probe's shape leaves nothing open)");
       }
       shape.push_back(dimension != nullptr ? *dimension : 1);
     }
@@ -184,7 +187,8 @@ void decodeServiceClass(Fields& spec, ModelServiceSpec& into) {
   into.latencyCritical = *text != "batch";
   if (*text == "batch" || *text == "latency-critical") return;
   const std::optional<std::string> near = nearest(*text, {"latency-critical", "batch"});
-  spec.fault("serviceClass", "unknown class \"" + text->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are latency-critical and batch"));
+  spec.fault("serviceClass",
+             "unknown class \"" + text->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are latency-critical and batch"));
 }
 }  // namespace
 

@@ -139,7 +139,8 @@ std::vector<Condition> decodeConditions(const Value* conditions) {
     if (condition.type.empty()) continue;
     const std::string status = text(item, "status");
     condition.status = status == "True" ? ConditionStatus::True : status == "False" ? ConditionStatus::False : ConditionStatus::Unknown;
-    if (const Value* generation = item.find("observedGeneration"); generation != nullptr && generation->asInt() != nullptr) condition.observedGeneration = *generation->asInt();
+    if (const Value* generation = item.find("observedGeneration"); generation != nullptr && generation->asInt() != nullptr)
+      condition.observedGeneration = *generation->asInt();
     condition.lastTransitionMicros = parseTime(text(item, "lastTransitionTime")).value_or(0);
     condition.reason = text(item, "reason");
     condition.message = text(item, "message");

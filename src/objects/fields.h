@@ -1,7 +1,7 @@
 // Reads the fields of one map of a Value tree and notes every fault by path and line.
 //
-// A decoder asks for the fields it knows; finish() then reports each member nobody asked for, with the nearest name that was asked for. So the schema is written
-// once, in the decoder. Null counts as absent. Thread-compatible; refers to the value and the fault list, which must outlive it.
+// A decoder asks for the fields it knows; finish() then reports each member nobody asked for, with the nearest name that was asked for. So the schema
+// is written once, in the decoder. Null counts as absent. Thread-compatible; refers to the value and the fault list, which must outlive it.
 #pragma once
 
 #include <cstdint>

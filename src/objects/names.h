@@ -14,8 +14,8 @@ namespace coterie::objects {
 [[nodiscard]] std::optional<std::string> labelKeyFault(std::string_view key);
 [[nodiscard]] std::optional<std::string> labelValueFault(std::string_view value);
 
-// The known word at the least edit distance (insert, delete, replace, swap of neighbours; case ignored), if it is at most a third of the longer one's length, and
-// at least 1. O(words * length^2); words and text are cut at 64 bytes.
+// The known word at the least edit distance (insert, delete, replace, swap of neighbours; case ignored), if it is at most a third of the longer one's
+// length, and at least 1. O(words * length^2); words and text are cut at 64 bytes.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view text, const std::vector<std::string_view>& known);
 
 }  // namespace coterie::objects

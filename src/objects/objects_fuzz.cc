@@ -16,7 +16,8 @@ void require(bool holds) {
 }
 
 Value encode(const AnyObject& object) {
-  if (const auto* tenant = std::get_if<coterie::TenantSpec>(&object.spec)) return coterie::objects::encodeObject(coterie::Tenant{object.metadata, *tenant});
+  if (const auto* tenant = std::get_if<coterie::TenantSpec>(&object.spec))
+    return coterie::objects::encodeObject(coterie::Tenant{object.metadata, *tenant});
   return coterie::objects::encodeObject(coterie::ModelService{object.metadata, std::get<coterie::ModelServiceSpec>(object.spec)});
 }
 

@@ -28,9 +28,12 @@ std::string faultsOf(std::string_view yaml) {
 }
 
 std::string service(std::string_view spec) {
-  return "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec:\n  model: {uri: file:m.onnx}\n" + std::string(spec);
+  return "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec:\n  model: {uri: file:m.onnx}\n" +
+         std::string(spec);
 }
-std::string tenant(std::string_view spec) { return "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec:\n  namespaces: [n]\n" + std::string(spec); }
+std::string tenant(std::string_view spec) {
+  return "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec:\n  namespaces: [n]\n" + std::string(spec);
+}
 
 struct Mistake {
   std::string name;
@@ -40,19 +43,23 @@ struct Mistake {
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> cases = {
-      {"unknown key", service("  objective: {latencyMs: 5, percentil: 99}\n"), "6: spec.objective.percentil: unknown field; did you mean percentile?\n"},
+      {"unknown key", service("  objective: {latencyMs: 5, percentil: 99}\n"),
+       "6: spec.objective.percentil: unknown field; did you mean percentile?\n"},
       {"unknown key, nothing near", service("  frobnicate: 1\n"), "6: spec.frobnicate: unknown field\n"},
       {"key at the wrong level", service("  latencyMs: 5\n"), "6: spec.latencyMs: unknown field\n"},
       {"wrong case", service("  mincpus: 1\n"), "6: spec.mincpus: unknown field; did you mean minCpus?\n"},
       {"duplicate key", service("  weight: 1\n  weight: 2\n"), "7: spec.weight: the key is there twice; first on line 6\n"},
       {"wrong type: text", service("  weight: heavy\n"), "6: spec.weight: wanted a whole number from 1 to 10000, found text\n"},
       {"wrong type: list", service("  objective: [1]\n"), "6: spec.objective: wanted a map of fields, found a list\n"},
-      {"wrong type: number for text", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: 7\nspec: {namespaces: [n]}\n", "4: metadata.name: wanted text, found a whole number: quote it\n"},
+      {"wrong type: number for text", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: 7\nspec: {namespaces: [n]}\n",
+       "4: metadata.name: wanted text, found a whole number: quote it\n"},
       {"fraction for a whole number", service("  instances: 1.5\n"), "6: spec.instances: wanted a whole number from 0 to 1000, found a number\n"},
       {"out of range", service("  weight: 0\n"), "6: spec.weight: wanted a whole number from 1 to 10000, found 0\n"},
-      {"percentile out of range", service("  objective: {latencyMs: 5, percentile: 100}\n"), "6: spec.objective.percentile: wanted a number from 50 to 99.9, found 100\n"},
+      {"percentile out of range", service("  objective: {latencyMs: 5, percentile: 100}\n"),
+       "6: spec.objective.percentile: wanted a number from 50 to 99.9, found 100\n"},
       {"latency of zero", service("  objective:\n    latencyMs: 0\n"), "7: spec.objective.latencyMs: must be more than 0\n"},
-      {"objective without a bound", service("  objective: {percentile: 99}\n"), "6: spec.objective.latencyMs: missing: the latency bound in milliseconds\n"},
+      {"objective without a bound", service("  objective: {percentile: 99}\n"),
+       "6: spec.objective.latencyMs: missing: the latency bound in milliseconds\n"},
       {"memory without a unit", service("  memory: 512\n"), "6: spec.memory: a number without a unit: write \"512Mi\" or \"2Gi\"\n"},
       {"unknown unit", service("  memory: 512MB\n"), "6: spec.memory: unknown unit \"MB\": use Ki, Mi, Gi, Ti, k, M, G, T or B\n"},
       {"too little memory", service("  memory: 1Mi\n"), "6: spec.memory: wanted at least 16Mi, found 1Mi\n"},
@@ -60,32 +67,57 @@ const std::vector<Mistake>& mistakes() {
       {"CPUs below a thousandth", service("  minCpus: 0.0001\n"), "6: spec.minCpus: a thousandth of a CPU is the smallest step\n"},
       {"negative CPUs", service("  minCpus: -1\n"), "6: spec.minCpus: must not be negative\n"},
       {"ceiling below floor", service("  minCpus: 2\n  maxCpus: 500m\n"), "7: spec.maxCpus: 500m is less than minCpus, 2\n"},
-      {"fixed instances outside the range", service("  instances: 5\n  maxInstances: 3\n"), "6: spec.instances: 5 lies outside minInstances..maxInstances, 1..3"},
+      {"fixed instances outside the range", service("  instances: 5\n  maxInstances: 3\n"),
+       "6: spec.instances: 5 lies outside minInstances..maxInstances, 1..3"},
       {"range upside down", service("  minInstances: 4\n  maxInstances: 2\n"), "7: spec.maxInstances: 2 is less than minInstances, 4\n"},
       {"quota of zero", tenant("  quota:\n    cpus: 0\n"), "7: spec.quota.cpus: 0 would let nothing run: leave the field out for no limit\n"},
-      {"quota of zero requests", tenant("  quota: {requestsPerSecond: 0}\n"), "6: spec.quota.requestsPerSecond: 0 would let nothing run: leave the field out for no limit\n"},
-      {"tenant without namespaces", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {}\n", "4: spec.namespaces: missing: at least one namespace that the tenant owns\n"},
-      {"namespace twice", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {namespaces: [a, b, a]}\n", "4: spec.namespaces[2]: a is there twice\n"},
-      {"name in capitals", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: Team_A}\nspec: {namespaces: [a]}\n", "3: metadata.name: the name may hold lower-case letters, digits and '-' only\n"},
-      {"name too long", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: " + std::string(64, 'a') + "}\nspec: {namespaces: [a]}\n", "3: metadata.name: the name is 64 bytes long, at most 63\n"},
-      {"namespace on a tenant", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t, namespace: x}\nspec: {namespaces: [a]}\n", "3: metadata.namespace: a Tenant stands above namespaces"},
-      {"no namespace on a service", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata:\n  name: a\nspec: {model: {uri: 'file:m'}}\n", "3: metadata.namespace: missing: one of the tenant's namespaces\n"},
-      {"label that is no text", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: t\n  labels:\n    tier: 1\nspec: {namespaces: [a]}\n", "6: metadata.labels.tier: wanted text, found a whole number: quote it\n"},
-      {"mistyped kind", "apiVersion: coterie.dev/v1alpha1\nkind: Tennant\nmetadata: {name: t}\n", "2: kind: unknown kind \"Tennant\"; did you mean Tenant?\n"},
-      {"foreign kind", "apiVersion: coterie.dev/v1alpha1\nkind: Deployment\n", "2: kind: unknown kind \"Deployment\"; known are Tenant and ModelService\n"},
-      {"wrong apiVersion", "apiVersion: coterie.dev/v1\nkind: Tenant\nmetadata: {name: t}\nspec: {namespaces: [a]}\n", "1: apiVersion: unknown version \"coterie.dev/v1\"; wanted coterie.dev/v1alpha1\n"},
+      {"quota of zero requests", tenant("  quota: {requestsPerSecond: 0}\n"),
+       "6: spec.quota.requestsPerSecond: 0 would let nothing run: leave the field out for no limit\n"},
+      {"tenant without namespaces", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {}\n",
+       "4: spec.namespaces: missing: at least one namespace that the tenant owns\n"},
+      {"namespace twice", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {namespaces: [a, b, a]}\n",
+       "4: spec.namespaces[2]: a is there twice\n"},
+      {"name in capitals", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: Team_A}\nspec: {namespaces: [a]}\n",
+       "3: metadata.name: the name may hold lower-case letters, digits and '-' only\n"},
+      {"name too long", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: " + std::string(64, 'a') + "}\nspec: {namespaces: [a]}\n",
+       "3: metadata.name: the name is 64 bytes long, at most 63\n"},
+      {"namespace on a tenant", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t, namespace: x}\nspec: {namespaces: [a]}\n",
+       "3: metadata.namespace: a Tenant stands above namespaces"},
+      {"no namespace on a service", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata:\n  name: a\nspec: {model: {uri: 'file:m'}}\n",
+       "3: metadata.namespace: missing: one of the tenant's namespaces\n"},
+      {"label that is no text",
+       "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: t\n  labels:\n    tier: 1\nspec: {namespaces: [a]}\n",
+       "6: metadata.labels.tier: wanted text, found a whole number: quote it\n"},
+      {"mistyped kind", "apiVersion: coterie.dev/v1alpha1\nkind: Tennant\nmetadata: {name: t}\n",
+       "2: kind: unknown kind \"Tennant\"; did you mean Tenant?\n"},
+      {"foreign kind", "apiVersion: coterie.dev/v1alpha1\nkind: Deployment\n",
+       "2: kind: unknown kind \"Deployment\"; known are Tenant and ModelService\n"},
+      {"wrong apiVersion", "apiVersion: coterie.dev/v1\nkind: Tenant\nmetadata: {name: t}\nspec: {namespaces: [a]}\n",
+       "1: apiVersion: unknown version \"coterie.dev/v1\"; wanted coterie.dev/v1alpha1\n"},
       {"no kind", "apiVersion: coterie.dev/v1alpha1\n", "1: kind: missing: Tenant or ModelService\n"},
-      {"no metadata", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nspec: {namespaces: [a]}\n", "1: metadata: missing: metadata.name names the object\n"},
+      {"no metadata", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nspec: {namespaces: [a]}\n",
+       "1: metadata: missing: metadata.name names the object\n"},
       {"not an object", "- 1\n- 2\n", "1: wanted an object with apiVersion, kind, metadata and spec, found a list\n"},
-      {"model missing", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {weight: 1}\n", "4: spec.model: missing: model.uri says which file to serve\n"},
-      {"model by http", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'https://x/m.onnx'}}\n", "4: spec.model.uri: only file: is supported"},
-      {"absolute path", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:///etc/passwd'}}\n", "4: spec.model.uri: the path must be relative"},
-      {"path that climbs out", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:a/../../b'}}\n", "4: spec.model.uri: the path must not leave the tenant's model root: no '..'\n"},
-      {"short checksum", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:a', sha256: abc}}\n", "4: spec.model.sha256: wanted 64 hexadecimal digits"},
-      {"mistyped class", service("  serviceClass: latency-critcal\n"), "6: spec.serviceClass: unknown class \"latency-critcal\"; did you mean latency-critical?\n"},
+      {"model missing", "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {weight: 1}\n",
+       "4: spec.model: missing: model.uri says which file to serve\n"},
+      {"model by http",
+       "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'https://x/m.onnx'}}\n",
+       "4: spec.model.uri: only file: is supported"},
+      {"absolute path",
+       "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:///etc/passwd'}}\n",
+       "4: spec.model.uri: the path must be relative"},
+      {"path that climbs out",
+       "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:a/../../b'}}\n",
+       "4: spec.model.uri: the path must not leave the tenant's model root: no '..'\n"},
+      {"short checksum",
+       "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: a, namespace: n}\nspec: {model: {uri: 'file:a', sha256: abc}}\n",
+       "4: spec.model.sha256: wanted 64 hexadecimal digits"},
+      {"mistyped class", service("  serviceClass: latency-critcal\n"),
+       "6: spec.serviceClass: unknown class \"latency-critcal\"; did you mean latency-critical?\n"},
       {"open dimension in a probe", service("  probe: {shapes: {x: [1, -1]}}\n"), "6: spec.probe.shapes.x[1]: wanted a whole number of at least 1"},
       {"probe too large", service("  probe: {shapes: {x: [65536, 65536]}}\n"), "6: spec.probe.shapes.x: has more than 2147483648 elements\n"},
-      {"probe whose product overflows", service("  probe: {shapes: {x: [9223372036854775807, 9223372036854775807]}}\n"), "6: spec.probe.shapes.x: has more than 2147483648 elements\n"},
+      {"probe whose product overflows", service("  probe: {shapes: {x: [9223372036854775807, 9223372036854775807]}}\n"),
+       "6: spec.probe.shapes.x: has more than 2147483648 elements\n"},
       {"tab", service("\tweight: 1\n"), "6: a tab in the indentation: use spaces\n"},
       {"bad indentation", service("   weight: 1\n"), "6: "},
       {"not UTF-8", service("  weight: \xff\n"), "6: not UTF-8: save the file as UTF-8\n"},
@@ -133,7 +165,8 @@ TEST(Decode, QuickstartIsSound) {
 
 TEST(Decode, WhatGetPrintsCanBeAppliedAgain) {
   const text::Documents documents = text::parseYaml(
-      "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: t\n  uid: x\n  resourceVersion: \"12\"\n  generation: 2\n  creationTimestamp: \"2026-01-01T00:00:00Z\"\n"
+      "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata:\n  name: t\n  uid: x\n  resourceVersion: \"12\"\n  generation: 2\n  "
+      "creationTimestamp: \"2026-01-01T00:00:00Z\"\n"
       "spec: {namespaces: [a]}\nstatus: {conditions: []}\n");
   const Decoded decoded = decodeDocuments(documents.values);
   ASSERT_TRUE(decoded.faults.empty()) << faultText(decoded.faults[0]);
@@ -158,7 +191,8 @@ TEST(Quantity, Table) {
   EXPECT_EQ(milli(0.001), 1);
   EXPECT_EQ(milli("500m"), 500);
   EXPECT_EQ(milli("1.5"), 1500);
-  for (const Value& bad : {Value(-1), Value(65537), Value(0.0005), Value("0.5m"), Value("m"), Value(""), Value("1e3"), Value(" 1"), Value(true), Value("-1"), Value("99999999999999999999m")}) {
+  for (const Value& bad : {Value(-1), Value(65537), Value(0.0005), Value("0.5m"), Value("m"), Value(""), Value("1e3"), Value(" 1"), Value(true),
+                           Value("-1"), Value("99999999999999999999m")}) {
     EXPECT_EQ(milli(bad), -1) << text::printJson(bad);
   }
   const auto size = [](const Value& v) { return parseBytes(v).ok() ? parseBytes(v)->value : -1; };
@@ -167,7 +201,8 @@ TEST(Quantity, Table) {
   EXPECT_EQ(size("1k"), 1000);
   EXPECT_EQ(size("7B"), 7);
   EXPECT_EQ(size("1024Ti"), 1LL << 50);
-  for (const Value& bad : {Value("1025Ti"), Value("1.0001k"), Value("0.3B"), Value("Mi"), Value("1 Gi"), Value("1gi"), Value(1.5), Value("-1Gi"), Value("999999999999Ti"), Value(".5Gi")}) {
+  for (const Value& bad : {Value("1025Ti"), Value("1.0001k"), Value("0.3B"), Value("Mi"), Value("1 Gi"), Value("1gi"), Value(1.5), Value("-1Gi"),
+                           Value("999999999999Ti"), Value(".5Gi")}) {
     EXPECT_EQ(size(bad), -1) << text::printJson(bad);
   }
   EXPECT_EQ(bytesText(Bytes(1LL << 30)), "1Gi");
@@ -180,7 +215,9 @@ TEST(Time, Table) {
   EXPECT_EQ(timeText(1709164800000001), "2024-02-29T00:00:00.000001Z");
   EXPECT_EQ(parseTime("2024-02-29T00:00:00.000001Z"), 1709164800000001);
   EXPECT_EQ(parseTime("2024-02-29T00:00:00Z"), 1709164800000000);
-  for (const char* bad : {"", "2024-02-29", "2024-13-01T00:00:00Z", "2024-02-29T00:00:00", "2024-02-29T25:00:00Z", "2024-02-29T00:00:00.Z", "2024x02-29T00:00:00Z"}) EXPECT_FALSE(parseTime(bad)) << bad;
+  for (const char* bad :
+       {"", "2024-02-29", "2024-13-01T00:00:00Z", "2024-02-29T00:00:00", "2024-02-29T25:00:00Z", "2024-02-29T00:00:00.Z", "2024x02-29T00:00:00Z"})
+    EXPECT_FALSE(parseTime(bad)) << bad;
 }
 
 RC_GTEST_PROP(Time, RoundTrip, ()) {
@@ -220,11 +257,13 @@ ModelService randomService() {
   spec.maxInstances = *rc::gen::inRange(spec.minInstances, 1001);
   if (*rc::gen::arbitrary<bool>()) spec.instances = *rc::gen::inRange(spec.minInstances, spec.maxInstances + 1);
   spec.minCpus = MilliCpu(*rc::gen::inRange<std::int64_t>(0, 100000));
-  spec.maxCpus = *rc::gen::arbitrary<bool>() ? MilliCpu(0) : MilliCpu(*rc::gen::inRange<std::int64_t>(std::max<std::int64_t>(1, spec.minCpus.value), 200000));
+  spec.maxCpus =
+      *rc::gen::arbitrary<bool>() ? MilliCpu(0) : MilliCpu(*rc::gen::inRange<std::int64_t>(std::max<std::int64_t>(1, spec.minCpus.value), 200000));
   spec.memory = *rc::gen::arbitrary<bool>() ? Bytes(0) : Bytes(*rc::gen::inRange<std::int64_t>(16 << 20, 1LL << 40));
   spec.weight = *rc::gen::inRange(1, 10001);
   spec.latencyCritical = *rc::gen::arbitrary<bool>();
-  for (int i = *rc::gen::inRange(0, 3); i > 0; --i) spec.probeShapes.emplace_back("in:" + std::to_string(i), *rc::gen::container<Shape>(rc::gen::inRange<std::int64_t>(1, 3)));
+  for (int i = *rc::gen::inRange(0, 3); i > 0; --i)
+    spec.probeShapes.emplace_back("in:" + std::to_string(i), *rc::gen::container<Shape>(rc::gen::inRange<std::int64_t>(1, 3)));
   for (auto& [name, shape] : spec.probeShapes) shape.resize(std::min<std::size_t>(shape.size(), 16));
   std::sort(spec.probeShapes.begin(), spec.probeShapes.end());
   return object;
@@ -236,7 +275,8 @@ Tenant randomTenant() {
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) object.spec.namespaces.push_back(randomName() + std::to_string(i));
   object.spec.weight = *rc::gen::inRange(1, 10001);
   const auto maybe = [](std::int64_t low, std::int64_t high) { return *rc::gen::arbitrary<bool>() ? 0 : *rc::gen::inRange<std::int64_t>(low, high); };
-  object.spec.quota = {MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000), maybe(1, 1000000), maybe(1, 1000000), Bytes(maybe(1024, 1LL << 40))};
+  object.spec.quota = {MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000), maybe(1, 1000000),
+                       maybe(1, 1000000),          Bytes(maybe(1024, 1LL << 40))};
   return object;
 }
 
@@ -253,7 +293,8 @@ void roundTrip(const Object& object) {
     if constexpr (std::is_same_v<Object, ModelService>) {
       RC_ASSERT(again.spec.objective.has_value() == object.spec.objective.has_value());
       if (object.spec.objective) RC_ASSERT(again.spec.objective->latency == object.spec.objective->latency);
-      RC_ASSERT(again.spec.instances == object.spec.instances && again.spec.memory == object.spec.memory && again.spec.minCpus == object.spec.minCpus);
+      RC_ASSERT(again.spec.instances == object.spec.instances && again.spec.memory == object.spec.memory &&
+                again.spec.minCpus == object.spec.minCpus);
       RC_ASSERT(again.spec.probeShapes == object.spec.probeShapes && again.spec.latencyCritical == object.spec.latencyCritical);
     } else {
       RC_ASSERT(again.spec.namespaces == object.spec.namespaces && again.spec.weight == object.spec.weight);

@@ -145,12 +145,13 @@ std::string timeText(std::int64_t micros) {
   const std::int64_t seconds = micros / 1000000;
   const Date date = dateOf(seconds / 86400);
   const std::int64_t ofDay = seconds % 86400;
-  return padded(date.year, 4) + "-" + padded(date.month, 2) + "-" + padded(date.day, 2) + "T" + padded(ofDay / 3600, 2) + ":" + padded(ofDay / 60 % 60, 2) + ":" +
-         padded(ofDay % 60, 2) + "." + padded(micros % 1000000, 6) + "Z";
+  return padded(date.year, 4) + "-" + padded(date.month, 2) + "-" + padded(date.day, 2) + "T" + padded(ofDay / 3600, 2) + ":" +
+         padded(ofDay / 60 % 60, 2) + ":" + padded(ofDay % 60, 2) + "." + padded(micros % 1000000, 6) + "Z";
 }
 
 std::optional<std::int64_t> parseTime(std::string_view text) {
-  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' || text.back() != 'Z') return std::nullopt;
+  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' || text.back() != 'Z')
+    return std::nullopt;
   const auto number = [&](std::size_t at, std::size_t length) -> std::int64_t {
     std::int64_t value = 0;
     for (const char c : text.substr(at, length)) {
@@ -159,8 +160,11 @@ std::optional<std::int64_t> parseTime(std::string_view text) {
     }
     return value;
   };
-  const std::int64_t year = number(0, 4), month = number(5, 2), day = number(8, 2), hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
-  if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) return std::nullopt;
+  const std::int64_t year = number(0, 4), month = number(5, 2), day = number(8, 2), hour = number(11, 2), minute = number(14, 2),
+                     second = number(17, 2);
+  if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 ||
+      second > 60)
+    return std::nullopt;
   std::int64_t fraction = 0;
   if (text.size() > 20) {
     const std::size_t digits = text.size() - 21;

@@ -78,7 +78,7 @@ enum class EndReason : std::uint8_t {
 
 struct InstanceEnd {
   EndReason reason{EndReason::Stopped};
-  std::string message;  // what to tell the tenant: "model.onnx is not an ONNX file: ..."
+  std::string message;      // what to tell the tenant: "model.onnx is not an ONNX file: ..."
   bool fromOutside{false};  // a ready one was killed by somebody else, and is known not to have been for its memory
 };
 

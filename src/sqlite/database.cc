@@ -24,17 +24,21 @@ Error Database::error(int code) const {
   const int primary = code & 0xff;
   const std::string said = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
   const int system = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
-  // SQLite says FULL only for ENOSPC. A quota or a limit on the file's size comes as a failed write whose errno is often lost by now: it is EIO that means the device.
+  // SQLite says FULL only for ENOSPC. A quota or a limit on the file's size comes as a failed write whose errno is often lost by now: it is EIO that
+  // means the device.
   const bool writing = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE;
   if (primary == SQLITE_FULL || (writing && system != EIO)) {
     return {Code::Unavailable, "StoreFull",
-            "no room left for the store at " + path_ + " (disk full, quota or a limit on a file's size): nothing was changed. Free some space and try again"};
+            "no room left for the store at " + path_ +
+                " (disk full, quota or a limit on a file's size): nothing was changed. Free some space and try again"};
   }
   if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) {
     return {Code::Internal, "StoreCorrupt",
-            "the store at " + path_ + " is damaged (" + said + "): nothing was changed. Restore it from a backup, or move it away to begin with an empty one"};
+            "the store at " + path_ + " is damaged (" + said +
+                "): nothing was changed. Restore it from a backup, or move it away to begin with an empty one"};
   }
-  return {Code::Unavailable, "StoreUnavailable", "the store at " + path_ + ": " + said + (system != 0 ? std::string(" (") + std::strerror(system) + ")" : std::string())};
+  return {Code::Unavailable, "StoreUnavailable",
+          "the store at " + path_ + ": " + said + (system != 0 ? std::string(" (") + std::strerror(system) + ")" : std::string())};
 }
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path) {
@@ -67,7 +71,8 @@ Status Database::bind(Statement& statement, const Row& parameters) {
     if (const auto* number = std::get_if<std::int64_t>(&cell)) {
       code = sqlite3_bind_int64(statement.handle_, index, *number);
     } else if (const auto* text = std::get_if<std::string>(&cell)) {
-      code = sqlite3_bind_text64(statement.handle_, index, text->data(), text->size(), SQLITE_STATIC, SQLITE_UTF8);  // bound only until the statement is reset below
+      code = sqlite3_bind_text64(statement.handle_, index, text->data(), text->size(), SQLITE_STATIC,
+                                 SQLITE_UTF8);  // bound only until the statement is reset below
     } else {
       code = sqlite3_bind_null(statement.handle_, index);
     }

@@ -1,7 +1,7 @@
 // The part of SQLite's C interface that the store needs, with errors as values.
 //
-// Errors: Unavailable/StoreFull (disk full, quota, file size limit), Internal/StoreCorrupt (damaged or no database), Unavailable/StoreUnavailable (anything else
-// the file system says). Statements are prepared once and kept. Thread-compatible.
+// Errors: Unavailable/StoreFull (disk full, quota, file size limit), Internal/StoreCorrupt (damaged or no database), Unavailable/StoreUnavailable
+// (anything else the file system says). Statements are prepared once and kept. Thread-compatible.
 #pragma once
 
 #include <cstdint>

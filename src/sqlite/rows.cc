@@ -84,8 +84,16 @@ Result<StoredObject> objectOf(const Row& row) {
 }
 
 Row rowOf(const Event& event) {
-  Row row{static_cast<std::int64_t>(event.sequence), event.firstMicros,  event.lastMicros, event.count,   event.object.kind,
-          event.object.nameSpace,                    event.object.name, event.reason,     event.message, text::printJson(event.fields)};
+  Row row{static_cast<std::int64_t>(event.sequence),
+          event.firstMicros,
+          event.lastMicros,
+          event.count,
+          event.object.kind,
+          event.object.nameSpace,
+          event.object.name,
+          event.reason,
+          event.message,
+          text::printJson(event.fields)};
   seal(row);
   return row;
 }

@@ -11,7 +11,8 @@
 namespace coterie::sqlite {
 
 // kind, namespace, name, uid, version, generation, created, deleted, labels, spec, status, checksum
-inline constexpr std::string_view kObjectColumns = "kind, namespace, name, uid, resource_version, generation, created, deleted, labels, spec, status, checksum";
+inline constexpr std::string_view kObjectColumns =
+    "kind, namespace, name, uid, resource_version, generation, created, deleted, labels, spec, status, checksum";
 [[nodiscard]] Row rowOf(const StoredObject& object);
 [[nodiscard]] Result<StoredObject> objectOf(const Row& row);
 

@@ -26,7 +26,8 @@ CREATE TABLE events (sequence INTEGER PRIMARY KEY, first INTEGER NOT NULL, last 
 
 Error corrupt(const std::string& folder, const std::string& what) {
   return {Code::Internal, "StoreCorrupt",
-          "the store at " + folder + "/coterie.db is damaged (" + what + "): nothing was changed. Restore it from a backup, or move it away to begin with an empty one"};
+          "the store at " + folder + "/coterie.db is damaged (" + what +
+              "): nothing was changed. Restore it from a backup, or move it away to begin with an empty one"};
 }
 
 Result<std::int64_t> single(Database& database, std::string_view sql) {
@@ -40,7 +41,8 @@ Result<std::int64_t> single(Database& database, std::string_view sql) {
 Status makeFiles(const std::string& folder) {
   const auto failed = [&](const std::string& what) {
     const Code code = Code::Unavailable;
-    return errno == ENOSPC || errno == EDQUOT ? Error{code, "StoreFull", "no room left to make " + what} : Error{code, "StoreUnavailable", "cannot make " + what + ": " + std::strerror(errno)};
+    return errno == ENOSPC || errno == EDQUOT ? Error{code, "StoreFull", "no room left to make " + what}
+                                              : Error{code, "StoreUnavailable", "cannot make " + what + ": " + std::strerror(errno)};
   };
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return failed(folder);
   const std::string path = folder + "/coterie.db";
@@ -66,7 +68,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder
   std::unique_ptr<SqliteStore> store(new SqliteStore(loop, std::move(*lock), std::move(*database)));
   if (Status ready = store->prepareSchema(static_cast<std::uint64_t>(loop.clock().wall().micros)); !ready.ok()) return ready.error();
   if (Status loaded = store->load(); !loaded.ok()) {
-    if (loaded.error().reason == "StoreCorrupt" && loaded.error().message.find(folder) == std::string::npos) return corrupt(folder, loaded.error().message);
+    if (loaded.error().reason == "StoreCorrupt" && loaded.error().message.find(folder) == std::string::npos)
+      return corrupt(folder, loaded.error().message);
     return loaded.error();
   }
   if (store->table_.version() < store->lock_->witnessed()) {
@@ -91,10 +94,12 @@ Status SqliteStore::prepareSchema(std::uint64_t identity) {
   const Result<std::int64_t> tables = single(*database_, "SELECT count(*) FROM sqlite_schema");
   if (!tables.ok()) return tables.error();
   const bool fresh = *application == 0 && *schema == 0 && *tables == 0;
-  if (!fresh && *application != kApplicationId) return Error{Code::Conflict, "NotAStore", database_->path() + " is a database of another program: name another state folder with --state"};
+  if (!fresh && *application != kApplicationId)
+    return Error{Code::Conflict, "NotAStore", database_->path() + " is a database of another program: name another state folder with --state"};
   if (*schema > kSchemaVersion) {
     return Error{Code::Unavailable, "StoreTooNew",
-                 "the store at " + database_->path() + " has schema " + std::to_string(*schema) + ", and this program knows " + std::to_string(kSchemaVersion) +
+                 "the store at " + database_->path() + " has schema " + std::to_string(*schema) + ", and this program knows " +
+                     std::to_string(kSchemaVersion) +
                      ": nothing was changed. Start the newer coterie that wrote it, or name another state folder with --state"};
   }
   if (Status wal = database_->execute("PRAGMA journal_mode=WAL"); !wal.ok()) return wal;
@@ -110,7 +115,8 @@ Status SqliteStore::load() {
   const Result<std::vector<Row>> check = database_->query("PRAGMA integrity_check(1)");
   if (!check.ok()) return check.error();
   const auto* verdict = check->empty() || check->front().empty() ? nullptr : std::get_if<std::string>(&check->front()[0]);
-  if (verdict == nullptr || *verdict != "ok") return Error{Code::Internal, "StoreCorrupt", verdict != nullptr ? *verdict : "no verdict of the integrity check"};
+  if (verdict == nullptr || *verdict != "ok")
+    return Error{Code::Internal, "StoreCorrupt", verdict != nullptr ? *verdict : "no verdict of the integrity check"};
   if (Status objects = loadObjects(); !objects.ok()) return objects;
   return loadEvents();
 }
@@ -127,7 +133,8 @@ Status SqliteStore::loadObjects() {
   for (const Row& row : *rows) {
     Result<StoredObject> object = objectOf(row);
     if (!object.ok()) return object.error();
-    if (object->resourceVersion > static_cast<std::uint64_t>(*version)) return Error{Code::Internal, "StoreCorrupt", "an object is newer than the store"};
+    if (object->resourceVersion > static_cast<std::uint64_t>(*version))
+      return Error{Code::Internal, "StoreCorrupt", "an object is newer than the store"};
     table_.load(std::move(*object));
   }
   return {};

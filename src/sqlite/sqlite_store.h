@@ -1,13 +1,13 @@
 // ObjectStore and EventLog in one SQLite file, for one process on one machine.
 //
-// A write is one transaction in WAL mode with synchronous=FULL: when it returns ok it survives kill -9 and power loss. Reads come from memory (src/memory's tables,
-// filled at open): thousands of objects, not millions. Each row carries a checksum of its content, since SQLite checks structure only; open() checks both, refuses a
-// damaged file, one of a newer schema, one that is behind what was acknowledged (store_lock.h), and one that another process holds. Event entries are
-// written without a sync. The file and its -wal are mode 0600 in a folder of mode 0700; exclusive locking needs no -shm file.
-// A failed write changes nothing: the transaction is rolled back and memory is untouched. If even that cannot be confirmed, every later write answers
-// Internal/StoreCorrupt until the process is started again.
-// Errors of open: Unavailable/StoreLocked, StoreUnavailable, StoreFull; Internal/StoreCorrupt; Unavailable/StoreTooNew; Conflict/NotAStore.
-// Thread rule: the loop's thread. Blocks for the sync (milliseconds on a disk).
+// A write is one transaction in WAL mode with synchronous=FULL: when it returns ok it survives kill -9 and power loss. Reads come from memory
+// (src/memory's tables, filled at open): thousands of objects, not millions. Each row carries a checksum of its content, since SQLite checks
+// structure only; open() checks both, refuses a damaged file, one of a newer schema, one that is behind what was acknowledged (store_lock.h), and one
+// that another process holds. Event entries are written without a sync. The file and its -wal are mode 0600 in a folder of mode 0700; exclusive
+// locking needs no -shm file. A failed write changes nothing: the transaction is rolled back and memory is untouched. If even that cannot be
+// confirmed, every later write answers Internal/StoreCorrupt until the process is started again. Errors of open: Unavailable/StoreLocked,
+// StoreUnavailable, StoreFull; Internal/StoreCorrupt; Unavailable/StoreTooNew; Conflict/NotAStore. Thread rule: the loop's thread. Blocks for the
+// sync (milliseconds on a disk).
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,15 @@ class SqliteStore final : public ObjectStore, public EventLog {
   ~SqliteStore() override;
 
   [[nodiscard]] Result<StoredObject> get(const ObjectKey& key) const override { return table_.get(key); }
-  [[nodiscard]] Result<ObjectList> list(const std::string& kind, const std::optional<std::string>& nameSpace) const override { return table_.list(kind, nameSpace); }
+  [[nodiscard]] Result<ObjectList> list(const std::string& kind, const std::optional<std::string>& nameSpace) const override {
+    return table_.list(kind, nameSpace);
+  }
   [[nodiscard]] Result<StoredObject> create(StoredObject object) override;
   [[nodiscard]] Result<StoredObject> update(StoredObject object) override;
   [[nodiscard]] Result<StoredObject> updateStatus(StoredObject object) override;
   [[nodiscard]] Status remove(const ObjectKey& key, std::uint64_t resourceVersion) override;
-  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion, std::function<void(const Change&)> callback) override {
+  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion,
+                                                     std::function<void(const Change&)> callback) override {
     return hub_->watch(kind, afterVersion, std::move(callback));
   }
 

@@ -90,7 +90,8 @@ TEST_F(Disk, EverythingIsThereAfterOpeningAgain) {
   EXPECT_EQ(after.objects[0].creationTimeMicros, before[0].creationTimeMicros);
   EXPECT_EQ(store->last(before[0].key, 9).size(), 1u);
   EXPECT_EQ(store->create(object("n", "c"))->resourceVersion, version + 1);
-  EXPECT_EQ(store->watch("ModelService", version - 1, [](const Change&) {}).error().reason, "ResourceVersionTooOld") << "changes of the last run are not kept";
+  EXPECT_EQ(store->watch("ModelService", version - 1, [](const Change&) {}).error().reason, "ResourceVersionTooOld")
+      << "changes of the last run are not kept";
 }
 
 TEST_F(Disk, EventsStayBoundedOnDisk) {
@@ -112,7 +113,7 @@ TEST_F(Disk, FilesAreTheOwnersOnly) {
   const auto store = mustOpen(folder.path(), loop);
   ASSERT_TRUE(store->create(object("n", "a")).ok());
   ::umask(before);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat(folder.path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   int files = 0;
@@ -125,10 +126,12 @@ TEST_F(Disk, FilesAreTheOwnersOnly) {
 }
 
 TEST_F(Disk, AFileLeftReadableIsClosed) {
-  { mustOpen(folder.path(), loop); }
+  {
+    mustOpen(folder.path(), loop);
+  }
   ASSERT_EQ(::chmod((folder.path() + "/coterie.db").c_str(), 0644), 0);
   const auto store = mustOpen(folder.path(), loop);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat((folder.path() + "/coterie.db").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
@@ -162,7 +165,9 @@ TEST_F(Disk, ASecondProcessIsRefusedByThePidOfTheFirst) {
 }
 
 TEST_F(Disk, ANewerSchemaIsRefusedAndLeftAlone) {
-  { mustOpen(folder.path(), loop); }
+  {
+    mustOpen(folder.path(), loop);
+  }
   {
     auto database = *Database::open(folder.path() + "/coterie.db");
     ASSERT_TRUE(database->execute("PRAGMA user_version=99").ok());
@@ -224,7 +229,8 @@ TEST_F(Disk, FlippedBytesAreRefusedOrHarmless) {
     if (round % 3 == 2) {
       damaged.resize(static_cast<std::size_t>(rng.between(1, static_cast<std::int64_t>(whole.size()) - 1)));
     } else {
-      for (std::int64_t i = rng.between(1, 20); i > 0; --i) damaged[static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(whole.size()) - 1))] ^= static_cast<char>(1 << rng.between(0, 7));
+      for (std::int64_t i = rng.between(1, 20); i > 0; --i)
+        damaged[static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(whole.size()) - 1))] ^= static_cast<char>(1 << rng.between(0, 7));
     }
     fs::remove(path + "-wal");
     fs::remove(path + "-journal");

@@ -27,7 +27,7 @@ Result<std::unique_ptr<StoreLock>> StoreLock::take(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return Error{Code::Unavailable, "StoreUnavailable", "cannot open " + path + ": " + std::strerror(errno)};
   ::fchmod(fd.get(), 0600);
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (::fcntl(fd.get(), F_SETLK, &lock) != 0) {

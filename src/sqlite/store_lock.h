@@ -1,9 +1,9 @@
 // One writing process per store, and a witness of what it acknowledged.
 //
-// The lock file holds a POSIX record lock (fcntl F_SETLK): the kernel drops it when the process dies, children do not inherit it, and F_GETLK names the holder. It does
-// not bar a second open within the same process. Its content is the pid and the last acknowledged version; a store that is behind that has lost something (a
-// write-ahead log damaged after a crash reads as a shorter one, and SQLite cannot tell). The witness is written after each commit and never synced, so it is
-// never ahead of what is durable. Thread-compatible. Source: fcntl(2).
+// The lock file holds a POSIX record lock (fcntl F_SETLK): the kernel drops it when the process dies, children do not inherit it, and F_GETLK names
+// the holder. It does not bar a second open within the same process. Its content is the pid and the last acknowledged version; a store that is behind
+// that has lost something (a write-ahead log damaged after a crash reads as a shorter one, and SQLite cannot tell). The witness is written after each
+// commit and never synced, so it is never ahead of what is durable. Thread-compatible. Source: fcntl(2).
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,8 @@
 namespace coterie::text {
 
 namespace {
-// A read-only stream over a string_view that counts lines. A NUL byte within the text is no end: RapidJSON would take it for one, so the caller refuses it before.
+// A read-only stream over a string_view that counts lines. A NUL byte within the text is no end: RapidJSON would take it for one, so the caller
+// refuses it before.
 class LineStream {
  public:
   using Ch = char;
@@ -156,8 +157,8 @@ Result<Value> parseJson(std::string_view text, const Limits& limits) {
   LineStream stream(text);
   Handler handler{tree, stream};
   rapidjson::Reader reader;
-  const auto outcome =
-      reader.Parse<rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseValidateEncodingFlag>(stream, handler);
+  const auto outcome = reader.Parse < rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag |
+                       rapidjson::kParseValidateEncodingFlag > (stream, handler);
   if (!tree.faults.empty()) {
     const Fault& fault = tree.faults.front();
     return badJson(fault.line, fault.path.empty() ? fault.message : fault.path + ": " + fault.message);

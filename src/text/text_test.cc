@@ -17,11 +17,36 @@ Value yaml(std::string_view text) {
 }
 
 TEST(Yaml, ScalarsByTheCoreSchema) {
-  const std::vector<std::pair<std::string, Value>> cases = {
-      {"1", 1}, {"-7", -7}, {"+3", 3}, {"0", 0}, {"0x1f", 31}, {"0o17", 15}, {"1.5", 1.5}, {"-.5", -0.5}, {"1e3", 1000.0}, {"5.", 5.0},
-      {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN}, {"true", true}, {"False", false}, {"yes", "yes"}, {"no", "no"},
-      {"500m", "500m"}, {"512Mi", "512Mi"}, {"\"1\"", "1"}, {"'true'", "true"}, {"2026-01-01", "2026-01-01"}, {"1.2.3", "1.2.3"}, {"0x", "0x"},
-      {"-", "-"}, {".", "."}, {"1e", "1e"}, {"null", Value()}, {"~", Value()}, {"", Value()}, {"a b", "a b"}};
+  const std::vector<std::pair<std::string, Value>> cases = {{"1", 1},
+                                                            {"-7", -7},
+                                                            {"+3", 3},
+                                                            {"0", 0},
+                                                            {"0x1f", 31},
+                                                            {"0o17", 15},
+                                                            {"1.5", 1.5},
+                                                            {"-.5", -0.5},
+                                                            {"1e3", 1000.0},
+                                                            {"5.", 5.0},
+                                                            {"9223372036854775807", INT64_MAX},
+                                                            {"-9223372036854775808", INT64_MIN},
+                                                            {"true", true},
+                                                            {"False", false},
+                                                            {"yes", "yes"},
+                                                            {"no", "no"},
+                                                            {"500m", "500m"},
+                                                            {"512Mi", "512Mi"},
+                                                            {"\"1\"", "1"},
+                                                            {"'true'", "true"},
+                                                            {"2026-01-01", "2026-01-01"},
+                                                            {"1.2.3", "1.2.3"},
+                                                            {"0x", "0x"},
+                                                            {"-", "-"},
+                                                            {".", "."},
+                                                            {"1e", "1e"},
+                                                            {"null", Value()},
+                                                            {"~", Value()},
+                                                            {"", Value()},
+                                                            {"a b", "a b"}};
   for (const auto& [text, wanted] : cases) {
     if (text == "-") continue;  // a list of nothing
     EXPECT_EQ(*yaml("k: " + text + "\n").find("k"), wanted) << text;
@@ -113,9 +138,12 @@ TEST(Yaml, DepthAndSizeAreBounded) {
 }
 
 TEST(Json, Refuses) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"1e999", "line 1"}, {"{\"a\":1,\n\"a\":2}", "line 2: a: the key is there twice"}, {"[1,]", "line 1"}, {"{\"a\":1} x", "line 1"}, {"", "line 1"}, {"NaN", "line 1"},
-      {"\"\xff\"", "UTF-8"}, {"\"\\ud800\"", "line 1"}, {"[01]", "line 1"}, {std::string("{}\0{}", 5), "NUL"}, {"'a'", "line 1"}, {"{\"a\":\n\n tru}", "line 3"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{"1e999", "line 1"},   {"{\"a\":1,\n\"a\":2}", "line 2: a: the key is there twice"},
+                                                                  {"[1,]", "line 1"},    {"{\"a\":1} x", "line 1"},
+                                                                  {"", "line 1"},        {"NaN", "line 1"},
+                                                                  {"\"\xff\"", "UTF-8"}, {"\"\\ud800\"", "line 1"},
+                                                                  {"[01]", "line 1"},    {std::string("{}\0{}", 5), "NUL"},
+                                                                  {"'a'", "line 1"},     {"{\"a\":\n\n tru}", "line 3"}};
   for (const auto& [text, says] : cases) {
     const Result<Value> value = parseJson(text);
     ASSERT_FALSE(value.ok()) << text;
@@ -143,12 +171,15 @@ TEST(Json, NumbersKeepTheirKind) {
 TEST(Print, YamlLooksAsPeopleWriteIt) {
   const Value value = yaml("b: 500m\na: {x: [1, 2], e: {}, l: [], list: [{w: \"on\", z: '12'}, [[1]]], s: \"a: b\", t: \"2026-01-01T00:00:00Z\"}\n");
   EXPECT_EQ(printYaml(value),
-            "b: 500m\na:\n  x: [1, 2]\n  e: {}\n  l: []\n  list:\n    -\n      w: \"on\"\n      z: \"12\"\n    -\n      - [1]\n  s: \"a: b\"\n  t: \"2026-01-01T00:00:00Z\"\n");
+            "b: 500m\na:\n  x: [1, 2]\n  e: {}\n  l: []\n  list:\n    -\n      w: \"on\"\n      z: \"12\"\n    -\n      - [1]\n  s: \"a: b\"\n  t: "
+            "\"2026-01-01T00:00:00Z\"\n");
 }
 
 std::string randomText() {
-  static const std::vector<std::string> pieces = {"a", "Z", "0", "9", " ", ":", "#", "-", "\"", "'", "\\", "\n", "\t", "\r", ",", "[", "]", "{", "}", "&", "*", "!", "%", "@",
-                                                  "é", "日", "\xe2\x80\xa8", "\xc2\x85", "\xef\xbb\xbf", "😀", "\x01", "\x7f", "true", "null", ".5", "e1", "~", "?", "|", ">", "=", "<<", "---", "..."};
+  static const std::vector<std::string> pieces = {
+      "a",    "Z",    "0",    "9",    " ",  ":",  "#", "-", "\"", "'", "\\", "\n",           "\t",       "\r",           ",",
+      "[",    "]",    "{",    "}",    "&",  "*",  "!", "%", "@",  "é", "日", "\xe2\x80\xa8", "\xc2\x85", "\xef\xbb\xbf", "😀",
+      "\x01", "\x7f", "true", "null", ".5", "e1", "~", "?", "|",  ">", "=",  "<<",           "---",      "..."};
   std::string text;
   for (const auto& piece : *rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(pieces))) text += piece;
   return text.substr(0, text.size());

@@ -1,7 +1,7 @@
 // Builds a Value from parse events and watches the limits: what the YAML and the JSON parser have in common.
 //
-// Open maps and lists lie on a stack; a finished one moves into its parent. Duplicate keys are faults by path (a hash set per large map: no quadratic work on
-// hostile input). Thread-compatible.
+// Open maps and lists lie on a stack; a finished one moves into its parent. Duplicate keys are faults by path (a hash set per large map: no quadratic
+// work on hostile input). Thread-compatible.
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,8 @@ bool isPlainSafe(std::string_view text, Place place) {
     return false;
   }
   const bool time = text[0] >= '0' && text[0] <= '9' && text.find(':') != std::string_view::npos;  // YAML 1.1 reads base 60 and dates
-  const std::initializer_list<std::string_view> oldBooleans = {"y", "Y", "n", "N", "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"};
+  const std::initializer_list<std::string_view> oldBooleans = {"y",  "Y",  "n",  "N",  "yes", "Yes", "YES", "no",
+                                                               "No", "NO", "on", "On", "ON",  "off", "Off", "OFF"};
   if (time || std::find(oldBooleans.begin(), oldBooleans.end(), text) != oldBooleans.end()) return false;
   const PlainScalar read = readPlainScalar(text);
   return read.fault.empty() && read.value.asString() != nullptr;

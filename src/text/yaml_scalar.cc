@@ -8,7 +8,9 @@
 namespace coterie::text {
 
 namespace {
-bool isOneOf(std::string_view text, std::initializer_list<std::string_view> words) { return std::find(words.begin(), words.end(), text) != words.end(); }
+bool isOneOf(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 bool allDigits(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), isDigit); }
 
@@ -46,7 +48,8 @@ PlainScalar number(std::string_view text) {
     }
     std::int64_t value = 0;
     const std::string_view digits = negative ? text : body;
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc{}) return {Value(), "the number does not fit into 64 bits"};
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc{})
+      return {Value(), "the number does not fit into 64 bits"};
     return {Value(value), ""};
   }
   if (!looksLikeFloat(body)) return {Value(text), ""};
@@ -64,7 +67,8 @@ PlainScalar readPlainScalar(std::string_view text) {
   if (isOneOf(text, {"true", "True", "TRUE"})) return {Value(true), ""};
   if (isOneOf(text, {"false", "False", "FALSE"})) return {Value(false), ""};
   const std::string_view unsignedText = text[0] == '-' || text[0] == '+' ? text.substr(1) : text;
-  if (isOneOf(unsignedText, {".inf", ".Inf", ".INF"}) || isOneOf(text, {".nan", ".NaN", ".NAN"})) return {Value(), "infinity and not-a-number are not accepted"};
+  if (isOneOf(unsignedText, {".inf", ".Inf", ".INF"}) || isOneOf(text, {".nan", ".NaN", ".NAN"}))
+    return {Value(), "infinity and not-a-number are not accepted"};
   if (text.starts_with("0x")) return based(text.substr(2), 16, text);
   if (text.starts_with("0o")) return based(text.substr(2), 8, text);
   if (!unsignedText.empty() && (isDigit(unsignedText[0]) || unsignedText[0] == '.')) return number(text);
