@@ -147,7 +147,8 @@ class Drc {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // One entry per container of the group, ascending instance; called only on change. A lane that is no longer allowed finishes what it runs.
+    // One entry per container of the group, ascending instance; called only when lanes or the planned home changed. A lane that is no longer allowed
+    // finishes what it runs.
     virtual void lanesChanged(GroupId group, const std::vector<LaneAllowance>& lanes) = 0;
     // The group's floor no longer fits (or fits again). Its containers should be ended: it keeps no CPU.
     virtual void pendingChanged(GroupId group, bool pending) = 0;

@@ -285,8 +285,10 @@ void Drc::Impl::settleContainer(ContainerRecord& container) {
 }
 
 void Drc::Impl::publish(ContainerRecord& container, LaneAllowance lanes) {
-  if (!container.ready || (container.announcedOnce && container.published == lanes)) return;
+  const bool same = container.published == lanes && container.announcedHome == container.wanted.home;
+  if (!container.ready || (container.announcedOnce && same)) return;
   container.announcedOnce = true;
+  container.announcedHome = container.wanted.home;
   container.published = lanes;
   announced_.insert(container.group);
 }

@@ -42,6 +42,7 @@ struct ContainerRecord {
   Bytes resident;
   Wanted wanted;
   LaneAllowance published;
+  CpuSet announcedHome;  // the planned home when its lanes were told last
   std::vector<LaneTrack> ownLanes, loanLanes;
 };
 

@@ -41,6 +41,26 @@ TEST(DrcLanes, LanesFloatWhenTheirHomeBecomesThePoolUnchanged) {
   EXPECT_TRUE(rig.kernel.laneCpus(InstanceId(10)).empty());
 }
 
+// `coterie get` showed the CPUs of before: a home that changed without changing the number of lanes was told to nobody.
+TEST(DrcLanes, AHomeThatChangesUnderTheSameLanesIsTold) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 1);
+  const LaneAllowance before = rig.allowed(10);
+  const int told = rig.lanes.told[GroupId(1)];
+  for (int group = 3; group <= 5; ++group) rig.add(group, group * 10);
+  rig.settle();
+  ASSERT_EQ(rig.home(10), (CpuSet{0, 1})) << "now in the pool";
+  ASSERT_EQ(rig.allowed(10), before);
+  EXPECT_GT(rig.lanes.told[GroupId(1)], told);
+  rig.loop.advance(5s);
+  const int quiet = rig.lanes.told[GroupId(1)];
+  rig.loop.advance(5s);
+  EXPECT_EQ(rig.lanes.told[GroupId(1)], quiet);
+}
+
 TEST(DrcLanes, ASpreadThatFailsIsTriedAgainAndHoldsNobodyUp) {
   DrcRig rig(2);
   rig.kernel.fail(InstanceId(10), CpuChangeKind::LaneCpus, EINVAL);

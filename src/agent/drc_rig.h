@@ -89,7 +89,9 @@ struct LaneLog final : Drc::Listener {
   std::map<InstanceId, LaneAllowance> lanes;
   std::vector<std::string> events;  // "lanes 1: 2+0", "pending 3"
   std::vector<std::string>* shared{nullptr};
-  void lanesChanged(GroupId, const std::vector<LaneAllowance>& changed) override {
+  std::map<GroupId, int> told;
+  void lanesChanged(GroupId group, const std::vector<LaneAllowance>& changed) override {
+    ++told[group];
     for (const LaneAllowance& lane : changed) {
       if (lanes.count(lane.instance) > 0 && lanes[lane.instance] == lane) continue;
       lanes[lane.instance] = lane;

@@ -1,5 +1,6 @@
 // What became of a service, in conditions, status, events and summaries, and what the gateway is told of it.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -129,12 +130,14 @@ Condition readyOf(const ServiceRecord& record) {
 
 void InstanceReconciler::setConditions(ServiceRecord& record) {
   const std::int64_t now = ports_.loop.clock().wall().micros;
+  std::set<std::pair<std::string, std::string>> told;
   for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record), sandboxed(record)}) {
     const Condition* before = objects::findCondition(record.conditions, condition.type);
     const bool turned =
         before == nullptr ? condition.status == ConditionStatus::False : before->reason != condition.reason || before->status != condition.status;
     objects::setCondition(record.conditions, condition, now);
     if (!turned || condition.status == ConditionStatus::Unknown) continue;
+    if (!told.emplace(condition.reason, condition.message).second) continue;  // Ready and ModelLoaded say one thing: it is one event
     Value fields = Value::emptyMap();
     fields.set("condition", condition.type);
     fields.set("status", objects::conditionStatusName(condition.status));
