@@ -67,6 +67,7 @@ Workers::Workers(http::AsioLoop& loop, gateway::Gateway& gateway) : loop_(loop),
   options.workerArguments = {"worker", "run"};
   options.runtimeLibrary = runtimeLibrary();
   options.largestAnswer = Bytes(4 << 20);
+  options.sandbox = !COTERIE_SANITIZED;  // sanitizers need more of the kernel than a worker does
   runtime_ = std::make_unique<process::ProcessRuntime>(loop_, options);
   runtime_->setListener(this);
 }
