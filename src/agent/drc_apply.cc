@@ -55,7 +55,7 @@ PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
 CpuSet Drc::Impl::wantedSpread(const ContainerRecord& container) const {
   const Wanted& wanted = container.wanted;
   const bool alone = config_.allocation.policy == allocation::PolicyName::Drc && !groups_.at(container.group).inPool;
-  const bool laneEach = wanted.ownLanes == wanted.home.count() && static_cast<int>(container.ownLanes.size()) >= wanted.ownLanes;
+  const bool laneEach = wanted.ownLanes == wanted.home.count() && container.usableOwnLanes() == wanted.ownLanes;
   return alone && laneEach && wanted.home.count() > 1 ? wanted.home : CpuSet{};
 }
 
@@ -271,7 +271,7 @@ void Drc::Impl::countError(InstanceId container) {
 
 void Drc::Impl::settleContainer(ContainerRecord& container) {
   if (!container.ready) return;
-  const int own = std::min(container.wanted.ownLanes, static_cast<int>(container.ownLanes.size()));
+  const int own = container.usableOwnLanes();
   const auto seen = container.registered ? ports_.controller.observe(container.id) : Result<ObservedContainer>(ObservedContainer{});
   if (!seen || seen->vanished) return;                     // its end is about to be told
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering

@@ -2,6 +2,7 @@
 // repair), drc_load.cc (demand, loan lanes, use). Not for others.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -44,6 +45,8 @@ struct ContainerRecord {
   LaneAllowance published;
   CpuSet announcedHome;  // the planned home when its lanes were told last
   std::vector<LaneTrack> ownLanes, loanLanes;
+  // Of the lanes that the plan wants, those that the worker has.
+  [[nodiscard]] int usableOwnLanes() const { return std::min(wanted.ownLanes, static_cast<int>(ownLanes.size())); }
 };
 
 struct GroupRecord {

@@ -81,8 +81,7 @@ void Drc::Impl::rescueLanes(ContainerRecord& container) {
   const bool away = std::any_of(container.loanLanes.begin(), container.loanLanes.end(), [](const LaneTrack& lane) { return lane.atHome; });
   if (!container.registered || container.wanted.home.empty() || (container.wanted.awakeLoanLanes == 0 && !away)) return;
   // Who waits while every own lane is busy has no idle CPU to move to. Looking at threads is dear (some 25 us each), and a flood lasts.
-  const int lanes = std::min(container.wanted.ownLanes, static_cast<int>(container.ownLanes.size()));
-  if (!away && lanes >= container.wanted.home.count() && groups_[container.group].sample.queuedBeyondOwnLanes) {
+  if (!away && container.usableOwnLanes() >= container.wanted.home.count() && groups_[container.group].sample.queuedBeyondOwnLanes) {
     for (LaneTrack& lane : container.loanLanes) lane.starved = Nanos{0};
     return;
   }

@@ -113,20 +113,20 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
 MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
   allocation::Snapshot snapshot = snapshotOf({});
   std::erase_if(snapshot.groups, [&](const allocation::GroupState& group) { return group.id == newcomer.id; });
-  allocation::ContainerState placeholder;
-  placeholder.id = InstanceId(std::numeric_limits<std::int32_t>::max());
+  allocation::ContainerState promised;
+  promised.id = InstanceId(std::numeric_limits<std::int32_t>::max());
   for (const auto& [id, group] : groups_) {  // admitted, not started yet: their floors are promised
     const bool present =
         std::any_of(snapshot.groups.begin(), snapshot.groups.end(), [&](const allocation::GroupState& state) { return state.id == id; });
     if (present || id == newcomer.id || group.removing) continue;
-    placeholder.id.value -= 1;
+    promised.id.value -= 1;
     snapshot.groups.push_back(stateOf(group.spec, &group));
-    snapshot.groups.back().containers.push_back(placeholder);
+    snapshot.groups.back().containers.push_back(promised);
   }
   std::sort(snapshot.groups.begin(), snapshot.groups.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   allocation::GroupState state = stateOf(newcomer, nullptr);
-  placeholder.id = InstanceId(std::numeric_limits<std::int32_t>::max());
-  state.containers.push_back(placeholder);
+  promised.id = InstanceId(std::numeric_limits<std::int32_t>::max());
+  state.containers.push_back(promised);
   return allocation::missingForFloor(snapshot, state);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/owned_floor.h"
+
 namespace coterie::allocation {
 
 namespace {
@@ -134,8 +136,7 @@ struct Bounds {
 // A floor counts in whole CPUs, whatever the ceiling: they are owned. Everybody is entitled to a thousandth at least, so that nobody's share of the
 // pool is nothing.
 Bounds boundsOf(const GroupState& group, std::int64_t capacity) {
-  const std::int64_t floor = group.floor.value >= kCpu ? cpusForFloor(group.floor) * kCpu : group.floor.value;
-  const std::int64_t low = std::clamp<std::int64_t>(floor, 1, capacity);
+  const std::int64_t low = std::clamp<std::int64_t>(ownedFloor(group.floor).value, 1, capacity);
   return {low, std::clamp(group.ceiling.value, low, capacity)};
 }
 

@@ -34,9 +34,9 @@ class GatewayPort {
   virtual void addInstance(const ServiceName& service, const std::string& version, InstanceId instance, const InstanceReady& ready) = 0;
   // No new requests; `drained` once nothing of it is queued there or running.
   virtual void drainInstance(InstanceId instance, std::function<void()> drained) = 0;
-  // It lives and does nothing: out of the rotation, what it has not taken goes elsewhere. And back. Whoever only counts need not care.
-  virtual void suspendInstance(InstanceId /*instance*/) {}
-  virtual void resumeInstance(InstanceId /*instance*/) {}
+  // It lives and does nothing: out of the rotation, what it has not taken goes elsewhere. And back.
+  virtual void suspendInstance(InstanceId instance) = 0;
+  virtual void resumeInstance(InstanceId instance) = 0;
   virtual void instanceGone(InstanceId instance) = 0;  // ended, whatever the reason; also for ones never added
   // After instanceGone: it was killed by somebody outside, so what it ran is not to blame.
   virtual void instanceEndedFromOutside(InstanceId) {}

@@ -14,8 +14,6 @@
 namespace coterie::linux {
 namespace {
 
-PreparedWrite affinityWrite(int tid, const CpuSet& cpus) { return {PreparedWrite::Kind::Affinity, tid, affinityMask(cpus), nullptr, nullptr}; }
-
 bool contains(const std::vector<int>& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); }
 
 Error unknown(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }

@@ -44,8 +44,6 @@ std::string startTimeOf(int pid) {
 
 PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
 
-PreparedWrite affinityWrite(int tid, const CpuSet& cpus) { return {PreparedWrite::Kind::Affinity, tid, affinityMask(cpus), nullptr, nullptr}; }
-
 std::vector<int> idsIn(const std::optional<std::string>& text) {
   std::vector<int> ids;
   std::istringstream lines(text.value_or(""));

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "linux/files.h"
+
 namespace coterie::linux {
 namespace {
 
@@ -17,7 +19,7 @@ int fileWrite(const PreparedWrite& write) noexcept {
   return written < 0 ? errno : 0;
 }
 
-int affinityWrite(const PreparedWrite& write) noexcept {
+int applyMask(const PreparedWrite& write) noexcept {
   // The kernel reads payload.size() bytes of mask; glibc's prototype wants its own fixed-size type.
   const void* mask = write.payload.data();
   return ::sched_setaffinity(write.target, write.payload.size(), static_cast<const cpu_set_t*>(mask)) != 0 ? errno : 0;
@@ -25,11 +27,15 @@ int affinityWrite(const PreparedWrite& write) noexcept {
 
 }  // namespace
 
+PreparedWrite affinityWrite(int threadId, const CpuSet& cpus) {
+  return {PreparedWrite::Kind::Affinity, threadId, affinityMask(cpus), nullptr, nullptr};
+}
+
 int executeWrite(const PreparedWrite& write) noexcept {
   int error = 0;
   switch (write.kind) {
     case PreparedWrite::Kind::File: error = fileWrite(write); break;
-    case PreparedWrite::Kind::Affinity: error = affinityWrite(write); break;
+    case PreparedWrite::Kind::Affinity: error = applyMask(write); break;
     case PreparedWrite::Kind::Call: return write.call(write.context, write);
   }
   return error == ESRCH || error == ENODEV ? 0 : error;

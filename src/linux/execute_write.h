@@ -7,6 +7,9 @@
 
 namespace coterie::linux {
 
+// Puts one thread on these CPUs (sched_setaffinity). Allocates: made beforehand, on the control loop.
+[[nodiscard]] PreparedWrite affinityWrite(int threadId, const CpuSet& cpus);
+
 [[nodiscard]] int executeWrite(const PreparedWrite& write) noexcept;     // 0 or an errno
 [[nodiscard]] int executeChange(const PreparedChange& change) noexcept;  // the first errno ends it
 

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "model/owned_floor.h"
+
 namespace coterie::tenancy {
 
 namespace {
@@ -19,12 +21,6 @@ std::string memoryText(std::int64_t bytes) {
   constexpr std::int64_t kMi = std::int64_t{1} << 20;
   if (bytes % (kMi << 10) == 0) return std::to_string(bytes / (kMi << 10)) + "Gi";
   return bytes % kMi == 0 ? std::to_string(bytes / kMi) + "Mi" : std::to_string(bytes) + " bytes";
-}
-
-// As the allocator counts floors: nobody owns a part of a CPU beyond the first.
-std::int64_t countedFloor(MilliCpu floor) {
-  constexpr std::int64_t kCpu = 1000;
-  return floor.value <= kCpu ? floor.value : times((floor.value - 1) / kCpu + 1, kCpu);
 }
 
 struct Excess {
@@ -61,15 +57,15 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
       continue;
     }
     ++services;
-    floors = add(floors, countedFloor(other.floor));
+    floors = add(floors, ownedFloor(other.floor).value);
     memory = add(memory, other.memory.value);
   }
   if (quota.services > 0 && !existed && services + 1 > quota.services) {
     return exceeded(tenant, wanted, {"quota.services", std::to_string(quota.services), std::to_string(services), "to be one more", "delete one"});
   }
   const std::string cpus = cpuText(quota.cpus.value);
-  const std::int64_t floor = countedFloor(wanted.floor);
-  if (quota.cpus.value > 0 && floor > countedFloor(before.floor) && add(floors, floor) > quota.cpus.value) {
+  const std::int64_t floor = ownedFloor(wanted.floor).value;
+  if (quota.cpus.value > 0 && floor > ownedFloor(before.floor).value && add(floors, floor) > quota.cpus.value) {
     const std::string rounded = floor == wanted.floor.value ? "" : " of " + cpuText(wanted.floor.value) + ", in whole CPUs";
     return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), cpuText(floor) + " (minCpus" + rounded + ")", "lower spec.minCpus"});
   }
@@ -89,7 +85,7 @@ std::vector<QuotaExcess> excessOf(const TenantQuota& quota, std::span<const Serv
   const auto count = static_cast<std::int64_t>(services.size());
   if (quota.services > 0 && count > quota.services) excess.push_back({"quota.services", std::to_string(quota.services), std::to_string(count)});
   std::int64_t floors = 0;
-  for (const ServiceUse& service : services) floors = add(floors, countedFloor(service.floor));
+  for (const ServiceUse& service : services) floors = add(floors, ownedFloor(service.floor).value);
   if (quota.cpus.value > 0 && floors > quota.cpus.value)
     excess.push_back({"quota.cpus", cpuText(quota.cpus.value), cpuText(floors) + " of floors (minCpus)"});
   if (quota.memory.value > 0 && memory > quota.memory) excess.push_back({"quota.memory", memoryText(quota.memory.value), memoryText(memory.value)});

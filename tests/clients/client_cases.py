@@ -16,35 +16,40 @@ def client_case(function):
     return function
 
 
-class SyncClient:
-    """tritonclient.http, one connection."""
+class Client:
+    """One connection; `module` is the stock client's."""
+
+    module = None
+
+    def __init__(self, address, headers):
+        self.client = self.module.InferenceServerClient(address)
+        self.headers = headers
+
+    def begin(self, method, *args, **options):
+        return getattr(self.client, method)(*args, **{"headers": dict(self.headers), **options})  # the client writes into it
+
+
+class SyncClient(Client):
+    """tritonclient.http."""
 
     name = "http"
     module = sync_http
 
-    def __init__(self, address, headers):
-        self.client = sync_http.InferenceServerClient(address)
-        self.headers = headers
-
     async def call(self, method, *args, **options):
-        return getattr(self.client, method)(*args, **{"headers": dict(self.headers), **options})  # the client writes into it
+        return self.begin(method, *args, **options)
 
     async def close(self):
         self.client.close()
 
 
-class AsyncClient:
+class AsyncClient(Client):
     """tritonclient.http.aio."""
 
     name = "aio"
     module = async_http
 
-    def __init__(self, address, headers):
-        self.client = async_http.InferenceServerClient(address)
-        self.headers = headers
-
     async def call(self, method, *args, **options):
-        return await getattr(self.client, method)(*args, **{"headers": dict(self.headers), **options})  # the client writes into it
+        return await self.begin(method, *args, **options)
 
     async def close(self):
         await self.client.close()

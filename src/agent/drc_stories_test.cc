@@ -1,0 +1,213 @@
+// Failures that others shipped, as stories.
+#include "agent/drc.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "agent/drc_rig.h"
+
+namespace coterie::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+// containerd#10583, #13733: one stuck update blocked the whole node.
+TEST(DrcStories, AStuckWriteBlocksOnlyWhoWaitsForIt) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 2);
+  rig.kernel.hang(InstanceId(10), CpuChangeKind::HomeCpus);
+  GroupSpec heavy = rig.spec(1, 10);  // 1 becomes light: 10 loses CPUs and hangs
+  rig.drc->setGroup(heavy);
+  rig.loop.advance(200ms);
+  EXPECT_GE(rig.applier.helped(), 1);
+  EXPECT_TRUE(rig.drc->explainGroup(GroupId(1))->containers[0].stuck);
+  EXPECT_EQ(rig.home(20).count(), 2) << "the taker waits";
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.ended(20);  // others go on: a new service takes what 20 had
+  rig.add(3, 30);
+  rig.loop.advance(200ms);
+  EXPECT_FALSE(rig.home(30).empty());
+  EXPECT_FALSE(rig.home(30).intersects(rig.home(10)));
+  rig.kernel.heal();
+  rig.applier.release(EINTR);
+  rig.loop.advance(2100ms);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].stuck);
+  EXPECT_TRUE(rig.drc->settled());
+  EXPECT_EQ((rig.home(10) | rig.home(30)).count(), 4);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+// systemd#40438, runc#1605, koordinator#3129: a daemon-reload or another agent resets cpusets.
+TEST(DrcStories, SomebodyElsesWriteIsSeenAndRepaired) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  const CpuSet second = rig.home(20);
+  rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3));
+  rig.kernel.disturb(InstanceId(20), first);
+  rig.mayOverlap = true;  // made by somebody else
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(10), first);
+  EXPECT_EQ(rig.home(20), second);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
+}
+
+TEST(DrcStories, DriftIsRepairedBeforeTheNextPlanBuildsOnIt) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3) - first);
+  rig.mayOverlap = true;
+  rig.drc->setGroup(rig.spec(2, 101));
+  rig.settle();
+  EXPECT_EQ(rig.home(10), first);
+}
+
+// kubernetes#140989: after a restart a pod on CPUs 1-2 must stay on 1-2. #113130: whatever the order in which things come back.
+TEST(DrcStories, AfterARestartEveryoneHasTheHomeItHadWhateverTheOrder) {
+  MemoryHomeJournal journal;
+  std::map<int, CpuSet> before;
+  {
+    DrcRig rig(8, &journal);
+    for (const int group : {1, 2, 3}) rig.add(group, group * 10);
+    rig.settle();
+    rig.ended(20);  // a history that no fresh plan would repeat
+    rig.settle();
+    rig.add(4, 40);
+    rig.settle();
+    rig.drc->setGroup(rig.spec(3, 300));
+    rig.settle();
+    for (const int group : {1, 3, 4}) before[group] = rig.home(group * 10);
+  }
+  for (const std::vector<int>& order : {std::vector{1, 3, 4}, std::vector{4, 3, 1}, std::vector{3, 1, 4}}) {
+    DrcRig rig(8, &journal);
+    for (const int group : order) {
+      rig.drc->setGroup(rig.spec(group, group == 3 ? 300 : 100));
+      rig.starting(group, group * 10 + 1);
+    }
+    rig.settle();
+    for (auto group = order.rbegin(); group != order.rend(); ++group) {  // ready one by one, in another order
+      rig.ready(*group, *group * 10 + 1);
+      rig.loop.advance(300ms);
+    }
+    for (const int group : order) EXPECT_EQ(rig.home(group * 10 + 1), before[group]) << "group " << group;
+    EXPECT_TRUE(rig.breaches.empty());
+  }
+}
+
+TEST(DrcStories, LosingTheJournalCostsOnlyLocality) {
+  DrcRig rig(4);
+  for (const int group : {1, 2}) {
+    rig.drc->setGroup(rig.spec(group));
+    rig.starting(group, group * 10);
+  }
+  rig.settle();
+  rig.ready(1, 10);
+  rig.ready(2, 20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count() + rig.home(20).count(), 4);
+}
+
+TEST(DrcStories, AHintThatSomebodyHasNowIsNotTaken) {
+  MemoryHomeJournal journal;
+  journal.save(
+      {{{"ns", "service1"}, 0, CpuSet{0, 1}, false}, {{"ns", "service2"}, 0, CpuSet{1, 2}, false}, {{"ns", "service3"}, 0, CpuSet{90}, false}});
+  DrcRig rig(4, &journal);
+  for (const int group : {1, 2, 3}) rig.add(group, group * 10);
+  rig.settle();
+  EXPECT_TRUE(rig.breaches.empty());
+  EXPECT_FALSE(rig.home(30).contains(90));
+  EXPECT_EQ((rig.home(10) | rig.home(20) | rig.home(30)).count(), 4);
+}
+
+// kubernetes#71622, #98121, #67500; nri-plugins#92: CPUs that go and come.
+TEST(DrcStories, CpusThatGoOfflineAreLeftAndTakenBackWhenTheyReturn) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const Machine whole = *rig.machine.read();
+  const CpuSet left = CpuSet::range(0, 2);
+  rig.kernel.setOnline(left);
+  rig.machine.set(testing::withOnline(whole, left, left));
+  rig.loop.advance(1100ms);
+  EXPECT_EQ((rig.home(10) | rig.home(20)), left);
+  EXPECT_TRUE(rig.breaches.empty());
+  rig.kernel.setOnline(whole.online);  // cgroup v1 does not give it back by itself
+  rig.machine.set(whole);
+  rig.loop.advance(1100ms);
+  EXPECT_EQ((rig.home(10) | rig.home(20)), whole.online);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+TEST(DrcStories, AContainerWhoseWholeHomeWentOfflineIsPlacedAgain) {
+  DrcRig rig(2);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const Machine whole = *rig.machine.read();
+  const CpuSet left = rig.home(20);
+  rig.kernel.setOnline(left);
+  rig.machine.set(testing::withOnline(whole, left, left));
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(10), left) << "both share what is left";
+  EXPECT_EQ(rig.home(20), left);
+  EXPECT_EQ(rig.allowed(10).ownLanes, 1);
+}
+
+// kubernetes#124066, #140495: a reserved CPU is never handed out, even under pressure.
+TEST(DrcStories, ReservedCpusAreNeverHandedOut) {
+  DrcConfig config;
+  config.reserved = CpuSet{0};
+  DrcRig rig(4, nullptr, config);
+  for (int group = 1; group <= 6; ++group) rig.add(group, group * 10);
+  rig.settle();
+  for (int group = 1; group <= 6; ++group) {
+    EXPECT_FALSE(rig.home(group * 10).contains(0));
+    EXPECT_FALSE(rig.home(group * 10).empty()) << "kubernetes: zero-request groups still get a CPU";
+  }
+  EXPECT_EQ(rig.kernel.system(), CpuSet{0});
+}
+
+// kubernetes#105114, #107906: what a removed group's container still holds is not given away.
+TEST(DrcStories, ARemovedGroupKeepsItsCpusUntilItsContainersHaveEnded) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.drc->removeGroup(GroupId(2));
+  rig.settle();
+  EXPECT_FALSE(rig.home(10).intersects(rig.home(20)));
+  rig.ended(20);
+  rig.settle();
+  EXPECT_EQ(rig.home(10).count(), 4);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(2)).has_value());
+}
+
+TEST(DrcStories, AReplacementInTheSameTurnMovesNobodyElse) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  const CpuSet second = rig.home(20);
+  rig.ended(20);
+  rig.starting(2, 21);
+  rig.settle();
+  EXPECT_EQ(rig.home(10), first);
+  EXPECT_EQ(rig.drc->plannedHome(InstanceId(21)), second);
+  rig.ready(2, 21);
+  rig.settle();
+  EXPECT_EQ(rig.home(21), second);
+}
+
+}  // namespace
+}  // namespace coterie::agent
