@@ -6,17 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <sstream>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "linux/cgroup_paths.h"
+#include "linux/cgroup_tree.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/lane_spread.h"
@@ -25,48 +19,7 @@
 namespace coterie::linux {
 namespace {
 
-namespace fs = std::filesystem;
-constexpr std::string_view kTreePrefix = "coterie-";
 constexpr std::int64_t kOrdinaryShares = 1024;
-
-Error unknown(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }
-
-Error cannot(const std::string& what, const std::string& path, int error) {
-  const bool refused = error == EACCES || error == EPERM || error == EROFS;
-  return {refused ? Code::PermissionDenied : Code::Internal, refused ? "CgroupNotWritable" : "CgroupFailed",
-          what + " " + path + ": " + std::strerror(error) + (refused ? "; run as root, or set the controller to affinity" : "")};
-}
-
-std::string startTimeOf(int pid) {
-  const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
-  return stat ? std::to_string(stat->startTime) : "gone";
-}
-
-PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
-
-std::vector<int> idsIn(const std::optional<std::string>& text) {
-  std::vector<int> ids;
-  std::istringstream lines(text.value_or(""));
-  for (int id = 0; lines >> id;) ids.push_back(id);
-  return ids;
-}
-
-CpuSet setIn(const UniqueFd& file) {
-  const auto text = readText(file.get());
-  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  return set ? *set : CpuSet{};
-}
-
-// True if the directory is a tree of a run that no longer lives.
-bool ofDeadRun(std::string_view name) {
-  if (!name.starts_with(kTreePrefix)) return false;
-  name.remove_prefix(kTreePrefix.size());
-  const std::size_t dash = name.find('-');
-  int pid = 0;
-  const auto [end, ec] = std::from_chars(name.begin(), name.begin() + std::min(dash, name.size()), pid);
-  return ec == std::errc{} && dash != std::string_view::npos && end == name.begin() + dash && startTimeOf(pid) != name.substr(dash + 1);
-}
-
 }  // namespace
 
 struct CgroupV1Controller::Leaves {
@@ -101,24 +54,24 @@ Result<std::unique_ptr<CgroupV1Controller>> CgroupV1Controller::create(const Cgr
 }
 
 Status CgroupV1Controller::makeTrees() {
-  clearLeftovers();
-  const std::string name = std::string(kTreePrefix) + std::to_string(::getpid()) + "-" + startTimeOf(::getpid());
+  clearTreesOfDeadRuns({options_.cpusetDirectory, options_.cpuDirectory}, options_.killLeftovers);
+  const std::string name = treeNameOfThisRun();
   cpusetTree_ = options_.cpusetDirectory + "/" + name;
   cpuTree_ = options_.cpuDirectory + "/" + name;
   for (const std::string& tree : {cpusetTree_, cpuTree_}) {
-    if (::mkdir(tree.c_str(), 0755) != 0 && errno != EEXIST) return cannot("cannot make", tree, errno);
+    if (::mkdir(tree.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", tree, errno);
   }
   const auto cpus = readText(options_.cpusetDirectory + "/cpuset.effective_cpus");
   const auto mems = readText(options_.cpusetDirectory + "/cpuset.effective_mems");
-  if (!cpus || !mems) return cannot("cannot read", options_.cpusetDirectory + "/cpuset.effective_cpus", ENOENT);
+  if (!cpus || !mems) return cgroupError("cannot read", options_.cpusetDirectory + "/cpuset.effective_cpus", ENOENT);
   memoryNodes_ = *mems;
   const auto possible = CpuSet::parse(readText("/sys/devices/system/cpu/possible").value_or(""));
   if (possible) possible_ = *possible;
   for (const auto& [file, text] : {std::pair{"/cpuset.cpus", *cpus}, std::pair{"/cpuset.mems", *mems}}) {
-    if (const int error = writeText(cpusetTree_ + file, text); error != 0) return cannot("cannot write", cpusetTree_ + file, error);
+    if (const int error = writeText(cpusetTree_ + file, text); error != 0) return cgroupError("cannot write", cpusetTree_ + file, error);
   }
   treeCpus_ = openFor(cpusetTree_ + "/cpuset.cpus", O_RDWR);
-  if (!treeCpus_) return cannot("cannot open", cpusetTree_ + "/cpuset.cpus", errno);
+  if (!treeCpus_) return cgroupError("cannot open", cpusetTree_ + "/cpuset.cpus", errno);
   return {};
 }
 
@@ -129,10 +82,10 @@ Status CgroupV1Controller::makeLeaves(const ContainerRegistration& container, Le
   leaves.cpuHome = cpuTree_ + id + ".home";
   leaves.cpuLoans = cpuTree_ + id + ".loans";
   for (const std::string* leaf : {&leaves.cpusetHome, &leaves.cpusetLoans, &leaves.cpuHome, &leaves.cpuLoans}) {
-    if (::mkdir(leaf->c_str(), 0755) != 0 && errno != EEXIST) return cannot("cannot make", *leaf, errno);
+    if (::mkdir(leaf->c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", *leaf, errno);
   }
   if (const int error = writeText(leaves.cpuLoans + "/cpu.idle", "1"); error != 0)
-    return cannot("cannot write", leaves.cpuLoans + "/cpu.idle", error);
+    return cgroupError("cannot write", leaves.cpuLoans + "/cpu.idle", error);
   struct Held {
     UniqueFd& file;
     std::string path;
@@ -147,7 +100,7 @@ Status CgroupV1Controller::makeLeaves(const ContainerRegistration& container, Le
       {leaves.loanTasks, leaves.cpusetLoans + "/tasks", O_WRONLY},    {leaves.loanCpuTasks, leaves.cpuLoans + "/tasks", O_WRONLY}};
   for (const Held& held : all) {
     held.file = openFor(held.path, held.flags);
-    if (!held.file) return cannot("cannot open", held.path, errno);
+    if (!held.file) return cgroupError("cannot open", held.path, errno);
   }
   return {};
 }
@@ -231,7 +184,7 @@ Result<PreparedChange> CgroupV1Controller::prepare(const CpuChange& change) {
   }
   if (change.kind == CpuChangeKind::AncestorCpus) return PreparedChange{{fileWrite(treeCpus_, change.set.toString())}, nullptr};
   const auto found = containers_.find(change.container);
-  if (found == containers_.end()) return unknown(change.container);
+  if (found == containers_.end()) return unknownContainer(change.container);
   Container& container = found->second;
   const Leaves& leaves = *container.leaves;
   switch (change.kind) {
@@ -255,7 +208,7 @@ Result<PreparedChange> CgroupV1Controller::prepare(const CpuChange& change) {
 
 Result<PreparedChange> CgroupV1Controller::prepareLaneMove(InstanceId id, int loanLane, LanePlace place) {
   const auto found = containers_.find(id);
-  if (found == containers_.end()) return unknown(id);
+  if (found == containers_.end()) return unknownContainer(id);
   const std::vector<int>& lanes = found->second.threads.loanLaneThreads;
   if (loanLane < 0 || static_cast<std::size_t>(loanLane) >= lanes.size()) return Error{Code::NotFound, "UnknownLane", "no such loan lane"};
   if (found->second.home.empty()) return PreparedChange{};
@@ -268,7 +221,7 @@ Result<PreparedChange> CgroupV1Controller::prepareLaneMove(InstanceId id, int lo
 
 Result<ObservedContainer> CgroupV1Controller::observe(InstanceId id) const {
   const auto found = containers_.find(id);
-  if (found == containers_.end()) return unknown(id);
+  if (found == containers_.end()) return unknownContainer(id);
   const Container& container = found->second;
   ObservedContainer observed;
   observed.vanished = processGone(container.threads.pid);
@@ -296,16 +249,6 @@ Status CgroupV1Controller::placeSystem(const CpuSet& cpus) {
   return placeOwnThreads(cpus);
 }
 
-void CgroupV1Controller::removeTrees(const std::string& cpusetTree, const std::string& cpuTree) {
-  for (const std::string& tree : {cpusetTree, cpuTree}) {
-    std::error_code ignored;
-    for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
-      if (leaf.is_directory(ignored)) ::rmdir(leaf.path().c_str());
-    }
-    ::rmdir(tree.c_str());
-  }
-}
-
 void CgroupV1Controller::restore() {
   for (auto& [id, container] : containers_) {
     for (const PreparedWrite& write : laneChange(container, {}).writes) static_cast<void>(executeWrite(write));
@@ -315,33 +258,11 @@ void CgroupV1Controller::restore() {
   }
   containers_.clear();
   treeCpus_.reset();
-  if (!cpusetTree_.empty()) removeTrees(cpusetTree_, cpuTree_);
+  if (!cpusetTree_.empty()) {
+    removeTree(cpusetTree_);
+    removeTree(cpuTree_);
+  }
   unremoved_.clear();
-}
-
-void CgroupV1Controller::clearLeftovers() {
-  std::vector<std::string> trees;
-  for (const std::string& parent : {options_.cpusetDirectory, options_.cpuDirectory}) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(parent, ignored)) {
-      if (ofDeadRun(entry.path().filename().string())) trees.push_back(entry.path().string());
-    }
-  }
-  for (int round = 0; round < 200 && !trees.empty(); ++round) {  // a killed process leaves its cgroup a moment later: 1 s at most
-    for (const std::string& tree : trees) {
-      std::error_code ignored;
-      for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
-        if (!leaf.is_directory(ignored)) continue;
-        for (const int pid : idsIn(readText(leaf.path().string() + "/cgroup.procs"))) {
-          if (options_.killLeftovers) ::kill(pid, SIGKILL);
-        }
-      }
-      removeTrees(tree, tree);
-    }
-    std::erase_if(trees, [](const std::string& tree) { return !fs::exists(tree); });
-    if (!options_.killLeftovers) return;
-    if (!trees.empty()) ::usleep(5000);
-  }
 }
 
 }  // namespace coterie::linux

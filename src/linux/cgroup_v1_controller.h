@@ -65,8 +65,6 @@ class CgroupV1Controller final : public CpuController {
   [[nodiscard]] Placing placingOf(const Container& container) const;
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
-  void removeTrees(const std::string& cpusetTree, const std::string& cpuTree);
-  void clearLeftovers();
 
   CpuControllerTraits traits_;
   CgroupV1Options options_;

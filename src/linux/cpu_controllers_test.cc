@@ -15,6 +15,7 @@
 
 #include "linux/affinity_controller.h"
 #include "linux/cgroup_v1_controller.h"
+#include "linux/cgroup_v2_controller.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/process_threads.h"
@@ -132,11 +133,24 @@ CpuControllerHarness makeCgroupV1() {
   return withRealProcesses(std::move(harness));
 }
 
+CpuControllerHarness makeCgroupV2() {
+  CpuControllerHarness harness;
+  harness.machine = linux::affinityOf(0).value_or(CpuSet{0});
+  auto made = linux::CgroupV2Controller::create();
+  if (!made) {
+    harness.whyNot = "no cgroups v2 here: " + made.error().message;
+    return harness;
+  }
+  harness.controller = std::move(*made);
+  return withRealProcesses(std::move(harness));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CpuControllerContract,
                          ::testing::Values(CpuControllerHarnessFactory{"FakeV1", [] { return makeFake(testing::KernelRules::CgroupV1); }},
                                            CpuControllerHarnessFactory{"FakeV2", [] { return makeFake(testing::KernelRules::CgroupV2); }},
                                            CpuControllerHarnessFactory{"Affinity", makeAffinity},
-                                           CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1}),
+                                           CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1},
+                                           CpuControllerHarnessFactory{"CgroupV2", makeCgroupV2}),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(AffinityControllerTest, SaysWhatItDoesNotEnforce) {

@@ -1,0 +1,100 @@
+#include "linux/cgroup_tree.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "linux/files.h"
+
+namespace coterie::linux {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::string_view kTreePrefix = "coterie-";
+
+std::string startTimeOf(int pid) {
+  const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
+  return stat ? std::to_string(stat->startTime) : "gone";
+}
+}  // namespace
+
+std::string treeNameOfThisRun() { return std::string(kTreePrefix) + std::to_string(::getpid()) + "-" + startTimeOf(::getpid()); }
+
+bool treeOfDeadRun(std::string_view name) {
+  if (!name.starts_with(kTreePrefix)) return false;
+  name.remove_prefix(kTreePrefix.size());
+  const std::size_t dash = name.find('-');
+  int pid = 0;
+  const auto [end, ec] = std::from_chars(name.begin(), name.begin() + std::min(dash, name.size()), pid);
+  return ec == std::errc{} && dash != std::string_view::npos && end == name.begin() + dash && startTimeOf(pid) != name.substr(dash + 1);
+}
+
+void removeTree(const std::string& tree) {
+  std::error_code ignored;
+  for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
+    if (leaf.is_directory(ignored)) ::rmdir(leaf.path().c_str());
+  }
+  ::rmdir(tree.c_str());
+}
+
+void clearTreesOfDeadRuns(const std::vector<std::string>& parents, bool kill) {
+  std::vector<std::string> trees;
+  for (const std::string& parent : parents) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+      if (treeOfDeadRun(entry.path().filename().string())) trees.push_back(entry.path().string());
+    }
+  }
+  for (int round = 0; round < 200 && !trees.empty(); ++round) {  // a killed process leaves its cgroup a moment later: 1 s at most
+    for (const std::string& tree : trees) {
+      std::vector<std::string> folders{tree};
+      std::error_code ignored;
+      for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
+        if (leaf.is_directory(ignored)) folders.push_back(leaf.path().string());
+      }
+      for (const std::string& folder : folders) {
+        for (const int pid : idsIn(readText(folder + "/cgroup.procs"))) {
+          if (kill) ::kill(pid, SIGKILL);
+        }
+      }
+      removeTree(tree);
+    }
+    std::erase_if(trees, [](const std::string& tree) { return !fs::exists(tree); });
+    if (!kill) return;
+    if (!trees.empty()) ::usleep(5000);
+  }
+}
+
+Error cgroupError(const std::string& what, const std::string& path, int error) {
+  const bool refused = error == EACCES || error == EPERM || error == EROFS;
+  return {refused ? Code::PermissionDenied : Code::Internal, refused ? "CgroupNotWritable" : "CgroupFailed",
+          what + " " + path + ": " + std::strerror(error) + (refused ? "; run as root, or set the controller to affinity" : "")};
+}
+
+Error unknownContainer(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }
+
+PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
+
+std::vector<int> idsIn(const std::optional<std::string>& text) {
+  std::vector<int> ids;
+  std::istringstream lines(text.value_or(""));
+  for (int id = 0; lines >> id;) ids.push_back(id);
+  return ids;
+}
+
+CpuSet setIn(const UniqueFd& file) {
+  const auto text = readText(file.get());
+  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
+  return set ? *set : CpuSet{};
+}
+
+}  // namespace coterie::linux
