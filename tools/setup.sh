@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes this machine able to build and run Coterie: packages by apt, then what apt does not have into the cache.
-# usage: tools/setup.sh [--full] [--verify] [--quiet]      (called by ./dev setup)
-#   --full    also the clang 19 tools, wrk and debootstrap
+# usage: tools/setup.sh [--full] [--guest] [--verify] [--quiet]      (called by ./dev setup)
+#   --full    also the clang 19 tools, wrk and debootstrap, and what --guest brings
+#   --guest   also QEMU and a kernel for ./dev guest
 #   --verify  hash every cached file instead of only looking at its size
 #   --quiet   say nothing when there is nothing to do
 # Idempotent: where all is in place it needs neither network nor root. Debian 12 and 13, Ubuntu 24.04; x86-64.
@@ -9,13 +10,14 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 . "$ROOT/tools/common.sh"
 
-full=no verify=() quiet=no
+full=no guest=no verify=() quiet=no
 for option in "$@"; do
   case $option in
-    --full) full=yes ;;
+    --full) full=yes guest=yes ;;
+    --guest) guest=yes ;;
     --verify) verify=(--verify) ;;
     --quiet) quiet=yes ;;
-    *) die "unknown option $option" "./dev setup [--full] [--verify]" ;;
+    *) die "unknown option $option" "./dev setup [--full] [--guest] [--verify]" ;;
   esac
 done
 
@@ -27,6 +29,7 @@ packages=(
 full_packages=(
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 lld-19 wrk debootstrap
 )
+guest_packages=(qemu-system-x86 busybox-static cpio kmod)
 boost_packages=(libboost1.81-dev libboost1.83-dev) # Beast's coroutine API as used here; Debian's plain libboost-dev is older
 
 # ONNX Runtime's C headers come from Debian (fetch_headers); its signing keys are elsewhere a package of their own.
@@ -50,6 +53,7 @@ fetch_failed() { # what failed, what to do: if the cause is the disk, say so ins
 missing_packages() {
   local wanted=("${packages[@]}") have
   [ "$full" = yes ] && wanted+=("${full_packages[@]}")
+  [ "$guest" = yes ] && wanted+=("${guest_packages[@]}")
   have=" $(installed "${wanted[@]}" "${boost_packages[@]}" | tr '\n' ' ') "
   local name
   for name in "${wanted[@]}"; do [[ $have == *" $name "* ]] || echo "$name"; done
@@ -101,7 +105,7 @@ install_packages() {
   local wanted=()
   for name in "${missing[@]}"; do
     if available "$name"; then wanted+=("$name")
-    elif [[ " ${full_packages[*]} " == *" $name "* ]]; then echo "    note: $name is not to be had here; what needs it will be skipped"
+    elif [[ " ${full_packages[*]} ${guest_packages[*]} " == *" $name "* ]]; then echo "    note: $name is not to be had here; what needs it will be skipped"
     elif grep -q '^[EW]: Failed to fetch' "$log"; then # for apt-get that is no failure: it goes on with old lists, or none
       grep '^[EW]: Failed to fetch' "$log" | head -n 2 >&2
       die "the package lists could not be fetched, and those that are here have no $name" "Is this machine online, and are the sources in /etc/apt right?"
@@ -197,6 +201,26 @@ fetch_promtool() {
   fi
 }
 
+# A small kernel for virtual machines, unpacked and never installed. The newest that this system's release has: apt checks its signature.
+fetch_guest_kernel() {
+  [ -z "$(ls "$COTERIE_CACHE"/guest/kernel/boot/vmlinuz-* 2>/dev/null)" ] || return 0
+  local meta=linux-image-cloud-amd64 package
+  available "$meta" || meta=linux-image-kvm
+  package=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+  if [ -z "$package" ]; then
+    echo "    note: no kernel package for guests here; ./dev guest will be skipped"
+    return 0
+  fi
+  step "a kernel for guests ($package, unpacked, not installed)"
+  mkdir -p "$scratch/kernel" "$COTERIE_CACHE/guest"
+  if (cd "$scratch/kernel" && apt-get -qq download "$package" && dpkg-deb -x ./*.deb tree) >"$scratch/kernel.log" 2>&1; then
+    rm -rf "$COTERIE_CACHE/guest/kernel"
+    mv "$scratch/kernel/tree" "$COTERIE_CACHE/guest/kernel"
+  else
+    echo "    note: $package was not fetched ($(tail -n 1 "$scratch/kernel.log")); ./dev guest will be skipped"
+  fi
+}
+
 [ "$(uname -m)" = x86_64 ] || die "this is $(uname -m)" "The pinned binaries are for x86-64."
 mkdir -p "$COTERIE_CACHE" 2>/dev/null && [ -w "$COTERIE_CACHE" ] || die "$COTERIE_CACHE cannot be written" "Set COTERIE_CACHE to a folder of your own."
 install_packages
@@ -211,6 +235,7 @@ if [ ${#verify[@]} != 0 ] || ! python3 "$ROOT/tools/artifacts.py" "$COTERIE_CACH
 fi
 fetch_headers
 fetch_promtool
+[ "$guest" = no ] || fetch_guest_kernel
 if [ "$changed" = yes ]; then echo "==> set-up complete: $COTERIE_CACHE"
 elif [ "$quiet" = no ]; then echo "set-up is complete: nothing to do ($COTERIE_CACHE)"
 fi
