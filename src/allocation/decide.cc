@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocation/assignment.h"
+#include "allocation/isolation.h"
 #include "allocation/plan_steps.h"
 #include "allocation/policy.h"
 #include "allocation/sizing.h"
@@ -16,6 +17,8 @@ std::string_view reasonName(ReasonCode code) {
     case ReasonCode::CappedAtCeiling: return "CappedAtCeiling";
     case ReasonCode::CappedByQuota: return "CappedByQuota";
     case ReasonCode::PoolMember: return "PoolMember";
+    case ReasonCode::IsolationCharged: return "IsolationCharged";
+    case ReasonCode::IsolationBlocked: return "IsolationBlocked";
     case ReasonCode::LeftoverKept: return "LeftoverKept";
     case ReasonCode::LeftoverGranted: return "LeftoverGranted";
     case ReasonCode::LeftoverRefused: return "LeftoverRefused";
@@ -54,7 +57,7 @@ void placeOnAll(GroupTarget& target, const CpuSet& cpus) {
   for (ContainerTarget& container : target.containers) container.home = cpus;
 }
 
-void finish(const Problem& problem, Plan& plan) {
+std::vector<bool> finish(const Problem& problem, Plan& plan) {
   const MemoryMap memory(*problem.snapshot.machine);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     for (std::size_t c = 0; c < plan.groups[g].containers.size(); ++c) {
@@ -66,7 +69,9 @@ void finish(const Problem& problem, Plan& plan) {
       }
     }
   }
-  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, memory, problem.config);
+  std::vector<bool> blocked;
+  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, memory, problem.config, &blocked);
+  return blocked;
 }
 
 Plan decide(const Snapshot& snapshot, const Config& config) {
@@ -90,18 +95,20 @@ Plan decide(const Snapshot& snapshot, const Config& config) {
     case PolicyName::NoneSingle:
     case PolicyName::NoneMulti: return planNone(problem);
     case PolicyName::CpuManagerSingle:
-    case PolicyName::CpuManagerMulti: return planCpuManager(problem);
+    case PolicyName::CpuManagerMulti:
+    case PolicyName::KubeletStatic: return planKubeletStatic(problem);
+    case PolicyName::Balloons: return planBalloons(problem);
     case PolicyName::Drc: break;
   }
   return planDrc(problem);
 }
 
 MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {
-  FloorCount count;
+  const Layout layout = makeLayout(*snapshot.machine, snapshot.reserved);
+  FloorCount count(unitSizes(layout));
   for (const GroupState& group : snapshot.groups) count.add(group);
   count.add(newcomer);
-  const std::int64_t capacity = usableCpus(*snapshot.machine, snapshot.reserved).count();
-  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - capacity) * 1000);
+  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - layout.size()) * 1000);
 }
 
 }  // namespace coterie::allocation

@@ -24,9 +24,9 @@
 namespace coterie::allocation {
 
 enum class Band : std::uint8_t { High, Normal, Low };
-enum class Isolation : std::uint8_t { None };  // core, cache and node come with "In-node scheduling at full depth"
+enum class Isolation : std::uint8_t { None, Core, Cache, Node };  // what no other tenant shares (isolation.h)
 enum class Lend : std::uint8_t { WhenIdle, Never };
-enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, Drc };
+enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, KubeletStatic, Balloons, Drc };
 
 struct ContainerState {
   InstanceId id;
@@ -76,8 +76,17 @@ struct Snapshot {
   Instant now{};
 };
 
+// The options of kubelet's static policy that decide where a container goes (policy_kubelet_static.cc).
+struct KubeletStaticOptions {
+  bool fullPhysicalCpusOnly{false};
+  bool distributeAcrossNuma{false};
+  bool alignBySocket{false};
+  bool preferUncoreCache{false};
+};
+
 struct Config {
   PolicyName policy{PolicyName::Drc};
+  KubeletStaticOptions kubelet;
   bool lending{true};                // off: loans are never woken
   MilliCpu keepLeftover{250};        // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
   Millis loanParkDelay{100};         // demand below entitlement for this long parks loan lanes
@@ -92,6 +101,8 @@ enum class ReasonCode : std::uint8_t {
   CappedAtCeiling,         // a = ceiling
   CappedByQuota,           // a = the tenant's cap, b = milli-CPUs its groups are entitled to together
   PoolMember,              // a = milli-CPUs entitled
+  IsolationCharged,        // a = CPUs owned in whole units, b = milli-CPUs entitled before they were counted in units
+  IsolationBlocked,        // a = CPUs it stays on, b = CPUs entitled: nobody can make room first without standing beside somebody
   LeftoverKept,            // a = CPU id
   LeftoverGranted,         // a = CPU id
   LeftoverRefused,         // a = own remainder, b = the winner's remainder

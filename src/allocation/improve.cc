@@ -36,7 +36,7 @@ class Improver {
     while (again) {
       again = false;
       for (int c = 0; c < board_.claimants(); ++c) {
-        if (isPool(c) || board_.owned(c).empty()) continue;
+        if (stays(c) || board_.owned(c).empty()) continue;
         while (tryGather(c) || tryUnshare(c)) again = true;
       }
     }
@@ -48,7 +48,8 @@ class Improver {
   // A change under trial: who had what before.
   using Before = std::vector<std::pair<int, std::vector<int>>>;
 
-  [[nodiscard]] bool isPool(int claimant) const { return !board_.tenantOf(claimant).valid(); }
+  // The pool, and isolated groups.
+  [[nodiscard]] bool stays(int claimant) const { return !board_.tenantOf(claimant).valid() || movables_[at(claimant)].fixed; }
 
   // The containers' CPUs if they start from `held`. Trials start from what the plan has so far, so that the plan, once applied, judges the same
   // trials alike.
@@ -205,7 +206,7 @@ class Improver {
   }
 
   [[nodiscard]] bool isStranger(const Layout::Branch& branch, int owner) const {
-    if (isPool(owner)) return false;
+    if (stays(owner)) return false;
     const auto& cpus = board_.owned(owner);
     const auto inside = std::count_if(cpus.begin(), cpus.end(), [&](int position) { return position >= branch.begin && position < branch.end; });
     return cpus.size() > 1 && inside * 2 <= static_cast<std::ptrdiff_t>(cpus.size());

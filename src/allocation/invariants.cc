@@ -4,7 +4,9 @@
 #include <map>
 
 #include "allocation/assignment.h"
+#include "allocation/isolation.h"
 #include "allocation/layout.h"
+#include "allocation/sizing.h"
 
 namespace coterie::allocation {
 
@@ -33,6 +35,25 @@ CpuSet homeOf(const GroupState& group) {
   return home;
 }
 
+// Where a group may run: its home and what it has on loan.
+CpuSet activeOf(const GroupState& group) {
+  CpuSet active = homeOf(group);
+  for (const ContainerState& container : group.containers) active |= container.loans;
+  return active;
+}
+
+// All CPUs of the units that a set touches.
+CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) {
+  CpuSet units;
+  for (const int id : cpus) {
+    const Cpu* cpu = machine.findCpu(id);
+    if (cpu == nullptr) continue;
+    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
+    units |= machine.domains[at(domain)].cpus;
+  }
+  return units;
+}
+
 std::int64_t sizeOf(const Machine& machine, const CpuSet& nodes) {
   std::int64_t bytes = 0;
   for (const MemoryNode& node : machine.memoryNodes) bytes += nodes.contains(node.id) ? node.size.value : 0;
@@ -59,6 +80,7 @@ class StateCheck {
     usable_ = usableCpus(*now_.machine, now_.reserved);
     checkOwners();
     checkLoans();
+    checkIsolation();
     const MemoryMap memory(*now_.machine);
     for (const GroupState& group : now_.groups) {
       for (const ContainerState& container : group.containers) checkContainer(group, container, memory);
@@ -139,6 +161,24 @@ class StateCheck {
     }
   }
 
+  // Nobody else's home or loan in a unit of an isolated group, unless both were in it before. Units are of usable CPUs: on others, strangers may run.
+  void checkIsolation() {
+    for (const GroupState& group : now_.groups) {
+      if (!isolated(group)) continue;
+      const CpuSet home = homeOf(group);
+      const CpuSet units = unitsOf(*now_.machine, home, group.isolation) & usable_;
+      const GroupState* then = findGroup(before_, group.id);
+      const CpuSet unitsThen = then == nullptr ? CpuSet{} : unitsOf(*now_.machine, homeOf(*then), group.isolation);
+      for (const GroupState& other : now_.groups) {
+        if (other.tenant == group.tenant) continue;
+        const GroupState* otherThen = findGroup(before_, other.id);
+        const CpuSet there = activeOf(other) & units;
+        const CpuSet old = otherThen == nullptr ? CpuSet{} : activeOf(*otherThen) & unitsThen;
+        if (!there.isSubsetOf(old)) fail(5, group, {}, (there - old).first(), "another tenant stands in a unit of an isolated group");
+      }
+    }
+  }
+
   void checkContainer(const GroupState& group, const ContainerState& container, const MemoryMap& memory) {
     const ContainerState* then = findContainer(before_, group.id, container.id);
     const CpuSet oldHome = then == nullptr ? CpuSet{} : then->home;
@@ -207,7 +247,18 @@ struct Standing {
   CpuSet home;
 };
 
-void checkCaps(const Machine& machine, const std::vector<Standing>& all, std::vector<Violation>& found) {
+// What an isolated group owns for its floor: as it is charged, or the units that it has if it cannot do with one fewer (units may differ in size).
+std::int64_t floorInUnits(const Snapshot& snapshot, const Standing& one, const UnitSizes& units) {
+  const CpuSet usable = usableCpus(*snapshot.machine, snapshot.reserved);
+  int smallest = one.home.count();
+  for (const int cpu : one.home) smallest = std::min(smallest, (unitsOf(*snapshot.machine, CpuSet{cpu}, one.group->isolation) & usable).count());
+  const bool needed = one.home.count() - smallest < std::max<std::int64_t>(1, cpusForFloor(one.group->floor));
+  return 1000 * std::max<std::int64_t>(cpusForFloor(*one.group, units), needed ? one.home.count() : 0);
+}
+
+void checkCaps(const Snapshot& snapshot, const std::vector<Standing>& all, std::vector<Violation>& found) {
+  const Machine& machine = *snapshot.machine;
+  const UnitSizes units = unitSizes(makeLayout(machine, snapshot.reserved));
   struct Tally {
     std::int64_t cap{0};  // 0: none
     std::int64_t floors{0};
@@ -221,7 +272,11 @@ void checkCaps(const Machine& machine, const std::vector<Standing>& all, std::ve
     const std::int64_t cap = one.group->tenantCap.value;
     if (cap > 0 && (tally.cap == 0 || cap < tally.cap)) tally.cap = cap;
     const std::int64_t floor = one.group->floor.value;
-    tally.floors += floor >= 1000 ? (floor + 999) / 1000 * 1000 : std::max<std::int64_t>(1, floor);
+    if (isolated(*one.group)) {
+      tally.floors += floorInUnits(snapshot, one, units);
+    } else {
+      tally.floors += floor >= 1000 ? (floor + 999) / 1000 * 1000 : std::max<std::int64_t>(1, floor);
+    }
     if (one.target->inPool) tally.owned += one.target->entitlement.value;
     for (const int cpu : one.target->inPool ? CpuSet{} : one.home) tally.owned += machine.findCpu(cpu)->capacity.value;
     tally.last = one.group->id;
@@ -250,6 +305,19 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
     }
     if (!home.isSubsetOf(usable)) found.push_back({3, target.id, {}, (home - usable).first(), "a target on a CPU that nobody may use"});
     if (!loans.isSubsetOf(usable)) found.push_back({3, target.id, {}, (loans - usable).first(), "a loan on a CPU that nobody may use"});
+    const GroupState* group = findGroup(before, target.id);
+    if (group != nullptr && isolated(*group) && config.policy == PolicyName::Drc && !target.pending) {
+      if (target.inPool) found.push_back({5, target.id, {}, -1, "an isolated group is in the pool"});
+      const CpuSet units = unitsOf(*before.machine, home, group->isolation) & usable;
+      for (const GroupTarget& other : plan.groups) {
+        const GroupState* state = findGroup(before, other.id);
+        if (state == nullptr || state->tenant == group->tenant) continue;
+        for (const ContainerTarget& container : other.containers) {
+          const CpuSet near = (container.home | container.loans) & units;
+          if (!near.empty()) found.push_back({5, target.id, container.id, near.first(), "a target of another tenant in a unit of an isolated group"});
+        }
+      }
+    }
     if (home.intersects(loans)) found.push_back({2, target.id, {}, (home & loans).first(), "a target is home and loan"});
     if (target.inPool) {
       if (home != plan.pool && !target.pending) found.push_back({1, target.id, {}, -1, "a pool member's home is not the pool"});
@@ -258,9 +326,9 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
       if (home.intersects(plan.pool)) found.push_back({1, target.id, {}, (home & plan.pool).first(), "a target shares a CPU with the pool"});
       taken |= home;
     }
-    if (const GroupState* group = findGroup(before, target.id); group != nullptr) standings.push_back({group, &target, home});
+    if (group != nullptr) standings.push_back({group, &target, home});
   }
-  if (config.policy == PolicyName::Drc) checkCaps(*before.machine, standings, found);
+  if (config.policy == PolicyName::Drc) checkCaps(before, standings, found);
   for (const Step& step : plan.steps) {
     if (!step.cpus.isSubsetOf(usable))
       found.push_back({3, step.group, step.container, (step.cpus - usable).first(), "a step writes a CPU that nobody may use"});
@@ -298,7 +366,7 @@ std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Co
     }
   }
   // Takers that do without what a Pending group still holds have not shed all they will.
-  if (config.policy == PolicyName::Drc && !anyPending) checkCaps(*now.machine, standings, found);
+  if (config.policy == PolicyName::Drc && !anyPending) checkCaps(now, standings, found);
   return found;
 }
 

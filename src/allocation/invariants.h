@@ -7,7 +7,8 @@
 // H2 normal lanes stay on their own home: no CPU is both home and loan within a group; own lanes are at most the CPUs of the home, one in the pool.
 // H3 reserved, offline, disallowed CPUs are never written into a set, and none is left after a whole plan.
 // H4 nobody who had a home is without one; no empty home is written.
-// H5 isolation in every step: a SwapHome shares only with the same tenant or the pool; nobody borrows from an owner that does not lend.
+// H5 isolation in every step: no other tenant's home or loan in a unit of an isolated group; a SwapHome shares only with the same tenant or the pool;
+//    nobody borrows from an owner that does not lend.
 // H6 memory nodes cover what is nearest to the whole home, and are never narrowed below the resident bytes.
 // H7 one writer per field: two writes of one field of one container wait for each other, in order.
 // Cap (policy drc): the homes of a tenant's exclusive groups, by capacity, and the pool shares of the others, by entitlement, sum to no more than its

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocation/isolation.h"
+
 namespace coterie::allocation {
 
 namespace {
@@ -13,7 +15,9 @@ struct Borrower {
   int wanted{0};
   int given{0};
   std::int64_t weight{1};
-  std::vector<int> cpus;            // positions, in the order they were given
+  std::vector<int> cpus;  // positions, in the order they were given
+  bool refused{false};    // a CPU was closed to it for isolation, of this owner
+  GroupId refusedBy;
   std::vector<std::int64_t> order;  // per position: what prefers it, apart from the loans given on it; kClosed: not for this borrower
 };
 constexpr std::int64_t kClosed = INT64_MAX;
@@ -34,7 +38,7 @@ int lanesNow(const GroupState& group) {
 class Lender {
  public:
   Lender(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool)
-      : layout_(layout), owner_(layout.ids.size(), -1), given_(layout.ids.size(), 0) {
+      : layout_(layout), parties_(parties), owner_(layout.ids.size(), -1), given_(layout.ids.size(), 0) {
     busy_.assign(layout.ids.size(), 0);
     open_.assign(layout.ids.size(), true);
     std::int64_t poolDemand = 0;
@@ -68,6 +72,20 @@ class Lender {
     return order;
   }
 
+  // Across tenants nobody who is isolated lends or borrows; within one, an isolated borrower keeps to units that are its tenant's as a whole, for
+  // which the owner's isolation must be as wide as its own.
+  void closeForIsolation(Borrower& borrower) const {
+    const GroupState& group = *parties_[borrower.party].group;
+    for (std::size_t position = 0; position < borrower.order.size(); ++position) {
+      const GroupState* owner = owner_[position] >= 0 ? parties_[at(owner_[position])].group : nullptr;
+      const bool open = owner == nullptr ? !isolated(group) : mayTouch(group, *owner) && owner->isolation >= group.isolation;
+      if (open || borrower.order[position] == kClosed) continue;
+      borrower.order[position] = kClosed;
+      borrower.refusedBy = owner == nullptr ? GroupId{} : owner->id;
+      borrower.refused = true;
+    }
+  }
+
   // One more lane for the borrower; false if no CPU is left for it.
   bool lendOne(Borrower& borrower) {
     std::size_t best = 0;
@@ -95,6 +113,7 @@ class Lender {
   }
 
   const Layout& layout_;
+  const std::vector<LoanParty>& parties_;
   std::vector<int> owner_;           // party index, kPool, or -1: nobody's home
   std::vector<std::int64_t> busy_;   // permille of its owner's entitlement in demand
   std::vector<std::int64_t> given_;  // loans given on it so far
@@ -174,7 +193,11 @@ void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, cons
       if (!config.lending && group.queuedBeyondOwnLanes && group.loanLanes > 0) reasons.push_back({group.id, ReasonCode::LendingOff, 0, 0, {}});
       continue;
     }
-    borrowers.push_back({i, wanted, 0, std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight), {}, {}});
+    Borrower borrower;
+    borrower.party = i;
+    borrower.wanted = wanted;
+    borrower.weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
+    borrowers.push_back(std::move(borrower));
   }
   if (borrowers.empty()) return;
 
@@ -188,6 +211,7 @@ void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, cons
       }
     }
     borrower.order = lender.orderFor(borrower.party, party.target->inPool, closeness(layout, *party.target), hasNow);
+    lender.closeForIsolation(borrower);
   }
   while (true) {
     std::size_t next = borrowers.size();
@@ -198,7 +222,11 @@ void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, cons
     }
     if (next == borrowers.size()) break;
     Borrower& borrower = borrowers[next];
-    if (!lender.lendOne(borrower)) borrower.wanted = borrower.given;
+    if (lender.lendOne(borrower)) continue;
+    if (borrower.refused)
+      reasons.push_back(
+          {parties[borrower.party].group->id, ReasonCode::LoanRefusedIsolation, borrower.wanted - borrower.given, 0, borrower.refusedBy});
+    borrower.wanted = borrower.given;
   }
   for (const Borrower& borrower : borrowers) {
     handOut(layout, borrower, parties[borrower.party]);

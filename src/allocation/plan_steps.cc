@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocation/isolation.h"
+
 namespace coterie::allocation {
 
 namespace {
@@ -32,9 +34,18 @@ class Planner {
  public:
   Planner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
           const CpuSet& newPool, const MemoryMap& memory, const Config& config)
-      : layout_(layout), groups_(groups), targets_(targets), memory_(memory), config_(config), poolAlways_(snapshot.pool & newPool) {}
+      : machine_(*snapshot.machine),
+        layout_(layout),
+        groups_(groups),
+        targets_(targets),
+        memory_(memory),
+        config_(config),
+        poolAlways_(snapshot.pool & newPool) {}
+
+  [[nodiscard]] const std::vector<bool>& blocked() const { return blocked_; }
 
   std::vector<Step> run() {
+    blocked_.assign(groups_.size(), false);
     makeItems();
     if (!anythingToDo()) return {};
     endLoans();
@@ -46,6 +57,8 @@ class Planner {
     narrowMemory();
     setWeights();
     narrowAncestors();
+    // Room above for what nobody can enter yet is asked for again when somebody can.
+    if (steps_.size() == 1 && steps_.front().kind == StepKind::WidenAncestors) steps_.clear();
     return std::move(steps_);
   }
 
@@ -55,6 +68,7 @@ class Planner {
     loansLeft_.resize(layout_.ids.size());
     holders_.assign(layout_.ids.size(), 0);
     wanted_.assign(layout_.ids.size(), 0);
+    unitLeavers_.resize(layout_.branches.size());
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (std::size_t c = 0; c < groups_[g]->containers.size(); ++c) {
         Item item;
@@ -75,9 +89,16 @@ class Planner {
         const int index = static_cast<int>(items_.size());
         for (const int position : item.leaving) leavers_[at(position)].push_back(index);
         for (const int id : item.state->home) {
-          if (const int position = layout_.positionOf(id); position >= 0) ++holders_[at(position)];
+          if (const int position = layout_.positionOf(id); position >= 0) {
+            ++holders_[at(position)];
+          } else if (const Cpu* cpu = machine_.findCpu(id); cpu != nullptr) {
+            strays_.push_back({index, cpu});
+          }
         }
         for (const int position : item.entering) ++wanted_[at(position)];
+        if (isolated(*item.group)) {
+          for (const int position : item.leaving) unitLeavers_[at(unitOf(item, position))].push_back({index, position});
+        }
         items_.push_back(std::move(item));
       }
     }
@@ -162,12 +183,13 @@ class Planner {
   }
 
   // The write after which the container no longer holds the position; kNone: not planned yet.
-  [[nodiscard]] int releaseOf(const Item& item, int position) const {
-    if (item.stepAside != kNone && !item.aside.contains(layout_.ids[at(position)])) return item.stepAside;
+  [[nodiscard]] int releaseOf(const Item& item, int position) const { return releaseOfCpu(item, layout_.ids[at(position)]); }
+  [[nodiscard]] int releaseOfCpu(const Item& item, int id) const {
+    if (item.stepAside != kNone && !item.aside.contains(id)) return item.stepAside;
     return item.narrow != kNone ? item.narrow : item.last;
   }
 
-  enum class Entry { Ready, Later, Never };
+  enum class Entry { Ready, Later, Never };  // in the order of how bad it is
   // May the item enter the position, and after which writes?
   Entry entryAt(const Item& item, int position, std::vector<int>& waits) const {
     Entry entry = Entry::Ready;
@@ -186,7 +208,72 @@ class Planner {
       }
     }
     awaitLoans(item, position, waits);
+    return std::max(entry, awaitUnits(item, position, waits));
+  }
+
+  [[nodiscard]] int unitOf(const Item& item, int position) const {
+    return layout_.paths[at(position)][at(static_cast<int>(unitLevel(item.group->isolation)))];
+  }
+
+  // Isolation holds in between: other tenants have left the whole unit before an isolated item enters any CPU of it, and nobody enters a unit of
+  // which another tenant's isolated item still holds a part.
+  Entry awaitUnits(const Item& item, int position, std::vector<int>& waits) const {
+    Entry entry = Entry::Ready;
+    const auto await = [&](const Item& leaver, int id) {
+      if (mayTouch(*leaver.group, *item.group)) return;
+      const int release = releaseOfCpu(leaver, id);
+      if (release != kNone) {
+        waits.push_back(release);
+      } else {
+        entry = std::max(entry, leaver.stuck ? Entry::Never : Entry::Later);
+      }
+    };
+    for (const int branch : layout_.paths[at(position)]) {
+      for (const UnitLeaver& one : unitLeavers_[at(branch)]) await(items_[at(one.item)], layout_.ids[at(one.position)]);
+    }
+    for (const Stray& stray : strays_) {
+      const Item& leaver = items_[at(stray.item)];
+      const Cpu& entered = *machine_.findCpu(layout_.ids[at(position)]);
+      if (sameUnit(item, entered, *stray.cpu) || sameUnit(leaver, entered, *stray.cpu)) await(leaver, stray.cpu->id);
+    }
+    if (!isolated(*item.group)) return entry;
+    const Layout::Branch& unit = layout_.branches[at(unitOf(item, position))];
+    for (int other = unit.begin; other < unit.end; ++other) {
+      for (const int leaver : leavers_[at(other)]) await(items_[at(leaver)], layout_.ids[at(other)]);
+      for (const int loan : loansLeft_[at(other)]) {
+        if (!mayTouch(*items_[at(loan)].group, *item.group)) waits.push_back(items_[at(loan)].loansEnd);
+      }
+    }
     return entry;
+  }
+
+  // Are both CPUs in one unit of an isolated item?
+  [[nodiscard]] static bool sameUnit(const Item& item, const Cpu& one, const Cpu& other) {
+    switch (item.group->isolation) {
+      case Isolation::None: return false;
+      case Isolation::Core: return one.core == other.core;
+      case Isolation::Cache: return one.cache == other.cache;
+      case Isolation::Node: return one.node == other.node;
+    }
+    return false;
+  }
+
+  // Would the item, standing on a CPU that is not in its plan, come too near to somebody, or somebody to it?
+  [[nodiscard]] bool tooNear(const Item& item, int position) const {
+    return std::any_of(items_.begin(), items_.end(), [&](const Item& other) {
+      if (mayTouch(*other.group, *item.group)) return false;
+      for (const Item* apart : {&item, &other}) {
+        if (!isolated(*apart->group)) continue;
+        const Layout::Branch& unit = layout_.branches[at(unitOf(*apart, position))];
+        for (int near = unit.begin; near < unit.end; ++near) {
+          const int id = layout_.ids[at(near)];
+          if (other.state->home.contains(id) || other.target->home.contains(id) || other.aside.contains(id) || other.state->loans.contains(id) ||
+              other.target->loans.contains(id))
+            return true;
+        }
+      }
+      return false;
+    });
   }
 
   void awaitLoans(const Item& item, int position, std::vector<int>& waits) const {
@@ -257,12 +344,16 @@ class Planner {
     return false;
   }
 
+  // An isolated one, if there is any: it is what keeps the others from passing.
   void giveUpOne() {
-    for (Item& item : items_) {
-      if (item.settled) continue;
-      item.settled = item.stuck = true;
-      incomplete_.push_back(item.groupIndex);
-      return;
+    for (const bool onlyIsolated : {true, false}) {
+      for (Item& item : items_) {
+        if (item.settled || (onlyIsolated && !isolated(*item.group))) continue;
+        item.settled = item.stuck = true;
+        incomplete_.push_back(item.groupIndex);
+        blocked_[at(item.groupIndex)] = true;
+        return;
+      }
     }
   }
 
@@ -310,6 +401,7 @@ class Planner {
         const int id = layout_.ids[at(position)];
         if (item.state->home.contains(id) || poolAlways_.contains(id)) continue;
         leavers_[at(position)].push_back(static_cast<int>(&item - items_.data()));  // whoever takes it waits for this one too
+        if (isolated(*item.group)) unitLeavers_[at(unitOf(item, position))].push_back({static_cast<int>(&item - items_.data()), position});
         return stepTo(item, StepKind::WidenHome, CpuSet{id}, {});
       }
     }
@@ -319,7 +411,8 @@ class Planner {
   bool ontoFree(Item& item) {
     for (int position = 0; position < layout_.size(); ++position) {
       const int id = layout_.ids[at(position)];
-      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id))
+      if (holders_[at(position)] > 0 || wanted_[at(position)] > 0 || asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id) ||
+          tooNear(item, position))
         continue;
       asideTaken_.add(id);
       return stepTo(item, StepKind::WidenHome, CpuSet{id}, {});
@@ -330,22 +423,23 @@ class Planner {
   bool ontoPool(Item& item) {
     if (item.state->home.intersects(poolAlways_)) return false;
     for (const int id : poolAlways_) {
-      if (!barred(item, id)) return stepTo(item, StepKind::SwapHome, CpuSet{id}, {});
+      if (!barred(item, id) && !tooNear(item, layout_.positionOf(id))) return stepTo(item, StepKind::SwapHome, CpuSet{id}, {});
     }
     return false;
   }
 
   bool ontoSameTenant(Item& item) {
+    if (isolated(*item.group)) return false;
     for (const int position : item.entering) {
       std::vector<int> waits;
       awaitLoans(item, position, waits);
-      bool same = true;
+      bool same = awaitUnits(item, position, waits) == Entry::Ready;
       for (const int other : leavers_[at(position)]) {
         const Item& leaver = items_[at(other)];
         if (leaver.groupIndex == item.groupIndex) continue;
         const int release = releaseOf(leaver, position);
         if (release != kNone) waits.push_back(release);
-        same = same && (release != kNone || (leaver.group->tenant == item.group->tenant && !leaver.stuck));
+        same = same && (release != kNone || (leaver.group->tenant == item.group->tenant && !isolated(*leaver.group) && !leaver.stuck));
       }
       if (same) return stepTo(item, StepKind::SwapHome, CpuSet{layout_.ids[at(position)]}, waits);
     }
@@ -375,7 +469,7 @@ class Planner {
       if (release == kNone) return false;
       waits.push_back(release);
     }
-    return true;
+    return awaitUnits(item, position, waits) == Entry::Ready;
   }
 
   void narrowMemory() {
@@ -403,6 +497,7 @@ class Planner {
     addAncestors(StepKind::NarrowAncestors, after_, std::move(waits));
   }
 
+  const Machine& machine_;
   const Layout& layout_;
   const std::vector<const GroupState*>& groups_;
   const std::vector<GroupTarget>& targets_;
@@ -410,22 +505,38 @@ class Planner {
   const Config& config_;
   CpuSet poolAlways_;  // the pool's before and after
   std::vector<Item> items_;
-  std::vector<std::vector<int>> leavers_;    // per position: items that leave it
-  std::vector<std::vector<int>> loansLeft_;  // per position: items whose loan on it ends
-  std::vector<int> holders_;                 // per position: containers on it now
-  std::vector<int> wanted_;                  // per position: containers that enter it
-  int ancestors_{kNone};                     // the WidenAncestors step
-  CpuSet before_;                            // the set above all containers, before and after
+  struct UnitLeaver {
+    int item;
+    int position;
+  };
+  // An item on a CPU that is online and may not be used any more: it runs there until it is moved.
+  struct Stray {
+    int item;
+    const Cpu* cpu;
+  };
+  std::vector<Stray> strays_;
+  std::vector<std::vector<UnitLeaver>> unitLeavers_;  // per branch: isolated items that leave CPUs of it, for which it is a unit
+  std::vector<std::vector<int>> leavers_;             // per position: items that leave it
+  std::vector<std::vector<int>> loansLeft_;           // per position: items whose loan on it ends
+  std::vector<int> holders_;                          // per position: containers on it now
+  std::vector<int> wanted_;                           // per position: containers that enter it
+  int ancestors_{kNone};                              // the WidenAncestors step
+  CpuSet before_;                                     // the set above all containers, before and after
   CpuSet after_;
   std::vector<int> incomplete_;  // groups that do without something
+  std::vector<bool> blocked_;    // per group
   CpuSet asideTaken_;
   std::vector<Step> steps_;
 };
 }  // namespace
 
 std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
-                            const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config) {
-  return Planner(layout, snapshot, groups, targets, newPool, memory, config).run();
+                            const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config,
+                            std::vector<bool>* blocked) {
+  Planner planner(layout, snapshot, groups, targets, newPool, memory, config);
+  std::vector<Step> steps = planner.run();
+  if (blocked != nullptr) *blocked = planner.blocked();
+  return steps;
 }
 
 }  // namespace coterie::allocation

@@ -5,8 +5,9 @@
 // new sets are disjoint moves in one write; where such moves wait for each other in a circle, one of them first steps aside: onto part of its new set
 // that is free, a CPU of its own group, a free CPU, a pool CPU, or (one step, same tenant) onto the CPU it takes. CPUs held by a Pending group are
 // taken only after its containers have ended: until then their takers do without. CPUs that are the pool's before and after may be entered while a
-// leaver is still there: all of them share it by right. Two writes of one field of one container wait for each other in order. O(sum of set sizes +
-// steps * waits). Pure. Thread-compatible.
+// leaver is still there: all of them share it by right. Isolation holds after every write: an isolated container enters a unit when other tenants
+// have left all of it, and they enter when it has. Two writes of one field of one container wait for each other in order. O(sum of set sizes + steps
+// * waits). Pure. Thread-compatible.
 #pragma once
 
 #include <vector>
@@ -17,9 +18,10 @@
 
 namespace coterie::allocation {
 
-// Targets: one per group of the snapshot, ascending id, containers as in the snapshot.
+// blocked: per group, whether it stays behind because no order of writes leads to its target. Targets: one per group of the snapshot, ascending id,
+// containers as in the snapshot.
 [[nodiscard]] std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
                                           const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory,
-                                          const Config& config);
+                                          const Config& config, std::vector<bool>* blocked = nullptr);
 
 }  // namespace coterie::allocation

@@ -1,9 +1,12 @@
 // drc: Coterie's own policy. Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> loans ->
 // steps. See sizing.h, selection.h, improve.h, assignment.h, loans.h, plan_steps.h.
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "allocation/assignment.h"
 #include "allocation/improve.h"
+#include "allocation/isolation.h"
 #include "allocation/loans.h"
 #include "allocation/policy.h"
 #include "allocation/selection.h"
@@ -27,21 +30,29 @@ MoveBucket refill(const MoveBucket& bucket, Instant now, int cpus) {
 
 class Drc {
  public:
-  explicit Drc(const Problem& problem) : problem_(problem), layout_(problem.layout), groups_(problem.groups) {}
+  Drc(const Problem& problem, const std::vector<bool>& pinned)
+      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {}
+
+  // The isolated groups that cannot get to where the plan has them: it is to be made again with these pinned.
+  [[nodiscard]] std::vector<bool> blocked() const {
+    std::vector<bool> found = blocked_;
+    for (std::size_t g = 0; g < found.size(); ++g) found[g] = found[g] && isolated(*groups_[g]) && !pinned_[g];
+    return found;
+  }
 
   Plan run() {
     plan_.groups = emptyTargets(problem_);
-    pending_ = choosePending(groups_, layout_.size());
-    sizing_ = entitlements(groups_, pending_, layout_.capacity, layout_.grain());
-    inPool_ = choosePool(groups_, pending_, sizing_.milli, layout_.size());
-    makeClaimants();
-    findHolders();
-    countWhole(claimants_, layout_, problem_.config.keepLeftover.value);
+    units_ = unitSizes(layout_);
+    pending_ = choosePending(groups_, layout_.size(), units_);
+    while (!claim()) pendOneIsolated();
+    countOpen();
     sayEntitlements();
     select();
     assign();
     lend();
-    finish(problem_, plan_);
+    blocked_ = finish(problem_, plan_);
+    // What makes room now may let them pass with the next plan.
+    if (std::find(pinned_.begin(), pinned_.end(), true) != pinned_.end() && !plan_.steps.empty()) againBy(problem_.snapshot.now + Seconds(1));
     sortReasons();
     return std::move(plan_);
   }
@@ -58,6 +69,115 @@ class Drc {
     sorted.reserve(order.size());
     for (const auto& [group, index] : order) sorted.push_back(plan_.reasons[index]);
     plan_.reasons = std::move(sorted);
+  }
+
+  // Who claims what; false if the units that there are do not suffice.
+  bool claim() {
+    size({});
+    std::vector<UnitClaim> claims = unitClaims();
+    chooseUnits(claims, layout_, holders_);
+    std::vector<std::int64_t> inUnits = sizing_.milli;
+    for (const UnitClaim& claim : claims) {
+      if (claim.cpus.empty() || (!claim.pinned && static_cast<int>(claim.cpus.size()) < claim.need)) return false;
+      std::int64_t& amount = inUnits[at(claimants_[at(claim.claimant)].group)];
+      amount = 0;
+      for (const int position : claim.cpus) amount += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
+    }
+    // Units may come to more or less than was asked for: the others share what is really left.
+    if (inUnits != sizing_.milli) {
+      for (UnitClaim& claim : claims) claim.claimant = claimants_[at(claim.claimant)].group;
+      size(inUnits);
+      for (UnitClaim& claim : claims) claim.claimant = claimantOf_[at(claim.claimant)];
+    }
+    return takeUnits(claims);
+  }
+
+  void size(const std::vector<std::int64_t>& inUnits) {
+    sizing_ = entitlements(groups_, pending_, layout_.capacity, layout_.grain(), units_, inUnits);
+    inPool_ = choosePool(groups_, pending_, sizing_.milli, layout_.size(), units_);
+    claimants_.clear();
+    poolClaimant_ = kFree;
+    makeClaimants();
+    findHolders();
+  }
+
+  [[nodiscard]] bool isIsolated(std::size_t claimant) const {
+    return claimants_[claimant].group >= 0 && isolated(*groups_[at(claimants_[claimant].group)]);
+  }
+
+  [[nodiscard]] std::vector<UnitClaim> unitClaims() const {
+    std::vector<UnitClaim> claims;
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (!isIsolated(c)) continue;
+      const GroupState& group = *groups_[at(claimants_[c].group)];
+      UnitClaim claim;
+      claim.claimant = static_cast<int>(c);
+      claim.isolation = group.isolation;
+      claim.pinned = pinned_[at(claimants_[c].group)];
+      claim.need = static_cast<int>(std::max<std::int64_t>(1, cpusForFloor(group.floor)));
+      claim.wanted = static_cast<int>(claimants_[c].entitlement / kCpu);
+      for (int position = 0; position < layout_.size(); ++position) {
+        if (holders_[at(position)] == claim.claimant) claim.held.push_back(position);
+      }
+      claims.push_back(std::move(claim));
+    }
+    return claims;
+  }
+
+  // False if they leave too little for what the others need.
+  bool takeUnits(const std::vector<UnitClaim>& claims) {
+    unitOwner_.assign(layout_.ids.size(), kFree);
+    if (claims.empty()) return true;
+    int left = layout_.size();
+    for (const UnitClaim& claim : claims) {
+      left -= static_cast<int>(claim.cpus.size());
+      for (const int position : claim.cpus) {
+        const int kind = layout_.kinds[at(position)];
+        unitOwner_[at(position)] = claim.claimant;
+        ++claimants_[at(claim.claimant)].cpus[at(kind)];
+        const int holder = holders_[at(position)];
+        if (holder != kFree && holder != claim.claimant) --claimants_[at(holder)].held[at(kind)];
+      }
+    }
+    for (std::size_t c = 0; c < claimants_.size(); ++c) left -= isIsolated(c) ? 0 : static_cast<int>(claimants_[c].need);
+    return left >= 0;
+  }
+
+  // Units of different sizes may not fit although they would by count: the youngest of the lowest band waits.
+  void pendOneIsolated() {
+    int last = -1;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (pending_[g] || !isolated(*groups_[g])) continue;
+      const auto key = [&](std::size_t i) { return std::tuple(groups_[i]->band, groups_[i]->joined, groups_[i]->id); };
+      if (last < 0 || key(g) > key(at(last))) last = static_cast<int>(g);
+    }
+    pending_[at(last)] = true;
+  }
+
+  // The CPUs that are in nobody's units, among all others.
+  void countOpen() {
+    Supply supply(layout_);
+    std::map<TenantId, std::int64_t> inUnits;
+    std::vector<Claimant> open;
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (!isIsolated(c)) continue;
+      for (int kind = 0; kind < layout_.kindCount; ++kind) {
+        const std::int64_t capacity = layout_.capacityOfKind[at(kind)] * claimants_[c].cpus[at(kind)];
+        supply.cpusOfKind[at(kind)] -= claimants_[c].cpus[at(kind)];
+        supply.capacity -= capacity;
+        inUnits[claimants_[c].tenant] += capacity;
+      }
+    }
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (isIsolated(c)) continue;
+      open.push_back(claimants_[c]);
+      if (open.back().tenantLimit != kNoCap) open.back().tenantLimit -= inUnits[open.back().tenant];
+    }
+    countWhole(open, layout_, supply, problem_.config.keepLeftover.value);
+    auto next = open.begin();
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (!isIsolated(c)) claimants_[c] = *next++;
+    }
   }
 
   // Per tenant: what its cap leaves beside its shares of the pool.
@@ -89,7 +209,7 @@ class Drc {
       claimant.group = static_cast<int>(g);
       claimant.tenant = groups_[g]->tenant;
       claimant.entitlement = sizing_.milli[g];
-      claimant.need = std::max<std::int64_t>(1, cpusForFloor(groups_[g]->floor));
+      claimant.need = std::max<std::int64_t>(1, cpusForFloor(*groups_[g], units_));
       claimant.tenantLimit = limits[at(sizing_.tenantOf[g])];
       claimantOf_[g] = static_cast<int>(claimants_.size());
       claimants_.push_back(claimant);
@@ -132,7 +252,7 @@ class Drc {
       plan_.groups[g].pending = pending_[g];
       plan_.groups[g].inPool = inPool_[g];
       if (pending_[g]) {
-        say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group.floor) * kCpu), freeFor(g));
+        say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group, units_) * kCpu), freeFor(g));
         continue;
       }
       say(g, ReasonCode::EntitledByWeight, sizing_.milli[g], sizing_.milli[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
@@ -144,11 +264,13 @@ class Drc {
         say(g, ReasonCode::CappedByQuota, tenant.cap, tenant.total);
       }
       if (inPool_[g]) say(g, ReasonCode::PoolMember, sizing_.milli[g]);
+      if (isolated(group)) say(g, ReasonCode::IsolationCharged, claimants_[at(claimantOf_[g])].total(), sizing_.plain[g]);
+      if (isolated(group) && pinned_[g]) say(g, ReasonCode::IsolationBlocked, claimants_[at(claimantOf_[g])].total(), sizing_.milli[g] / kCpu);
     }
   }
 
   [[nodiscard]] std::int64_t freeFor(std::size_t without) const {
-    FloorCount count;
+    FloorCount count(units_);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (g != without && !pending_[g]) count.add(*groups_[g]);
     }
@@ -165,11 +287,13 @@ class Drc {
     for (const Claimant& claimant : claimants_) tenants.push_back(claimant.group < 0 ? TenantId{} : claimant.tenant);
     board_.emplace(layout_, tenants);
     for (int position = 0; position < layout_.size(); ++position) {
-      if (holders_[at(position)] != kFree) board_->give(position, holders_[at(position)]);
+      const int owner = unitOwner_[at(position)] != kFree ? unitOwner_[at(position)] : holders_[at(position)];
+      if (owner != kFree && (unitOwner_[at(position)] != kFree || !isIsolated(at(owner)))) board_->give(position, owner);
     }
     for (int kind = 0; kind < layout_.kindCount; ++kind) {
-      for (std::size_t c = 0; c < claimants_.size(); ++c)
-        board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
+      for (std::size_t c = 0; c < claimants_.size(); ++c) {
+        if (!isIsolated(c)) board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
+      }
     }
     // Growers before newcomers, the largest first.
     struct Turn {
@@ -204,6 +328,7 @@ class Drc {
     for (std::size_t c = 0; c < claimants_.size(); ++c) {
       if (claimants_[c].group < 0) continue;
       const GroupState& group = *groups_[at(claimants_[c].group)];
+      movables[c].fixed = isolated(group);
       movables[c].mayMove = !group.lastOptionalMove || *group.lastOptionalMove + problem_.config.optionalMoveInterval <= snapshot.now;
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
     }
@@ -224,7 +349,11 @@ class Drc {
 
   void defer(std::size_t g, Instant until) {
     say(g, ReasonCode::MoveDeferred, (until - problem_.snapshot.now).count());
-    if (!plan_.decideAgainAt || until < *plan_.decideAgainAt) plan_.decideAgainAt = until;
+    againBy(until);
+  }
+
+  void againBy(Instant time) {
+    if (!plan_.decideAgainAt || time < *plan_.decideAgainAt) plan_.decideAgainAt = time;
   }
 
   void assign() {
@@ -246,8 +375,18 @@ class Drc {
         target.containers[c].home = layout_.toSet(homes[c]);
         target.containers[c].ownLanes = static_cast<int>(homes[c].size());
       }
+      if (isolated(*groups_[g])) limitLanes(target, groups_[g]->ceiling);
       target.cpuWeight = 100 * static_cast<std::int64_t>(homes.size());
       sayPlace(g, cpus);
+    }
+  }
+
+  // Whole units may be more than a ceiling: what is above it stays idle.
+  static void limitLanes(GroupTarget& target, MilliCpu ceiling) {
+    std::int64_t left = std::max<std::int64_t>(1, cpusForFloor(ceiling));
+    for (ContainerTarget& container : target.containers) {
+      container.ownLanes = static_cast<int>(std::clamp<std::int64_t>(left, 1, container.ownLanes));
+      left -= container.ownLanes;
     }
   }
 
@@ -298,6 +437,8 @@ class Drc {
   const Problem& problem_;
   const Layout& layout_;
   const std::vector<const GroupState*>& groups_;
+  const std::vector<bool>& pinned_;  // per group
+  std::vector<bool> blocked_;
   Plan plan_;
   std::vector<bool> pending_;
   std::vector<bool> inPool_;
@@ -305,12 +446,23 @@ class Drc {
   std::vector<Claimant> claimants_;
   std::vector<int> claimantOf_;  // per group; kFree for pending ones
   int poolClaimant_{kFree};
-  std::vector<int> holders_;  // per position: the claimant that holds it now
+  UnitSizes units_;
+  std::vector<int> unitOwner_;  // per position: the isolated claimant whose unit it is in
+  std::vector<int> holders_;    // per position: the claimant that holds it now
   std::optional<Board> board_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
 };
 }  // namespace
 
-Plan planDrc(const Problem& problem) { return Drc(problem).run(); }
+Plan planDrc(const Problem& problem) {
+  std::vector<bool> pinned(problem.groups.size(), false);
+  while (true) {
+    Drc drc(problem, pinned);
+    Plan plan = drc.run();
+    const std::vector<bool> blocked = drc.blocked();
+    if (std::find(blocked.begin(), blocked.end(), true) == blocked.end()) return plan;
+    for (std::size_t g = 0; g < pinned.size(); ++g) pinned[g] = pinned[g] || blocked[g];
+  }
+}
 
 }  // namespace coterie::allocation

@@ -113,11 +113,29 @@ void Board::spread(int branch, int claimant, int kind, int count, int chunk) {
     descend(child, claimant, kind, taken, chunk);
     count -= taken;
   }
-  for (const auto& [room, child] : children) {  // what held no whole container
+  // What holds no whole container is taken in whole cores as far as they go, so that no half of one is taken only because its domain came first.
+  for (const auto& [room, child] : children) {
+    const int taken = std::min(count, inWholeCores(child, kind));
+    descend(child, claimant, kind, taken, chunk);
+    count -= taken;
+  }
+  for (const auto& [room, child] : children) {
     const int taken = std::min(count, freeIn(child, kind));
     descend(child, claimant, kind, taken, chunk);
     count -= taken;
   }
+}
+
+int Board::inWholeCores(int branch, int kind) const {
+  const Layout::Branch& here = layout_->branches[at(branch)];
+  int count = 0;
+  for (int position = here.begin; position < here.end;) {
+    const int core = layout_->paths[at(position)][kLevels - 1];
+    const int size = layout_->branches[at(core)].size();
+    if (freeIn(core, kind) == size) count += size;
+    position += size;
+  }
+  return count;
 }
 
 int Board::tightestChild(const Layout::Branch& here, int kind, int count) const {

@@ -45,6 +45,7 @@ class Board {
   void count(int position, int by);
   void descend(int branch, int claimant, int kind, int count, int chunk);
   void spread(int branch, int claimant, int kind, int count, int chunk);
+  [[nodiscard]] int inWholeCores(int branch, int kind) const;  // free CPUs of cores that are free as a whole
   [[nodiscard]] int tightestChild(const Layout::Branch& here, int kind, int count) const;
   void takeCores(int branch, int claimant, int kind, int count);
   void takeFrom(int branch, int claimant, int kind, int count);

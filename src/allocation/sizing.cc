@@ -75,8 +75,8 @@ std::vector<std::int64_t> waterFill(const std::vector<Share>& shares, std::int64
 std::int64_t cpusForFloor(MilliCpu floor) { return (std::max<std::int64_t>(floor.value, 0) + kCpu - 1) / kCpu; }
 
 void FloorCount::add(const GroupState& group) {
-  if (group.floor.value >= kCpu) {
-    wholeCpus += cpusForFloor(group.floor);
+  if (isolated(group) || group.floor.value >= kCpu) {
+    wholeCpus += cpusForFloor(group, units);
   } else {
     poolFloor += std::max<std::int64_t>(group.floor.value, 0);
     ++poolGroups;
@@ -84,8 +84,8 @@ void FloorCount::add(const GroupState& group) {
 }
 
 void FloorCount::remove(const GroupState& group) {
-  if (group.floor.value >= kCpu) {
-    wholeCpus -= cpusForFloor(group.floor);
+  if (isolated(group) || group.floor.value >= kCpu) {
+    wholeCpus -= cpusForFloor(group, units);
   } else {
     poolFloor -= std::max<std::int64_t>(group.floor.value, 0);
     --poolGroups;
@@ -94,9 +94,9 @@ void FloorCount::remove(const GroupState& group) {
 
 std::int64_t FloorCount::cpus() const { return wholeCpus + (poolGroups > 0 ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); }
 
-std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus) {
+std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus, const UnitSizes& units) {
   std::vector<bool> pending(groups.size(), false);
-  FloorCount count;
+  FloorCount count(units);
   for (const GroupState* group : groups) count.add(*group);
   if (count.cpus() <= cpus) return pending;
 
@@ -135,21 +135,34 @@ struct Bounds {
 
 // A floor counts in whole CPUs, whatever the ceiling: they are owned. Everybody is entitled to a thousandth at least, so that nobody's share of the
 // pool is nothing.
-Bounds boundsOf(const GroupState& group, std::int64_t capacity) {
-  const std::int64_t low = std::clamp<std::int64_t>(ownedFloor(group.floor).value, 1, capacity);
-  return {low, std::clamp(group.ceiling.value, low, capacity)};
+struct Terms {
+  std::int64_t capacity{0};
+  UnitSizes units;
+  const std::vector<std::int64_t>* inUnits{nullptr};  // per group: what isolated ones are entitled to, once that is known
+};
+
+Bounds boundsOf(const GroupState& group, std::size_t index, const Terms& terms) {
+  if (isolated(group)) {
+    if (terms.inUnits != nullptr) return {(*terms.inUnits)[index], (*terms.inUnits)[index]};
+    const std::int64_t unit = terms.units.of(group.isolation) * kCpu;
+    const std::int64_t low = std::min(cpusForFloor(group, terms.units) * kCpu, terms.capacity);
+    const std::int64_t ceiling = group.ceiling.value >= terms.capacity ? terms.capacity : (group.ceiling.value + unit - 1) / unit * unit;
+    return {low, std::clamp(ceiling, low, terms.capacity)};
+  }
+  const std::int64_t low = std::clamp<std::int64_t>(ownedFloor(group.floor).value, 1, terms.capacity);
+  return {low, std::clamp(group.ceiling.value, low, terms.capacity)};
 }
 
 // The floors alone exceed the capacity: band by band, in proportion within the band that runs short.
-std::vector<std::int64_t> floorsByBand(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity) {
+std::vector<std::int64_t> floorsByBand(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, const Terms& terms) {
   std::vector<std::int64_t> result(groups.size(), 0);
-  std::int64_t left = capacity;
+  std::int64_t left = terms.capacity;
   for (const Band band : {Band::High, Band::Normal, Band::Low}) {
     std::vector<Share> shares;
     std::vector<int> of;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       if (pending[i] || groups[i]->band != band) continue;
-      const std::int64_t low = boundsOf(*groups[i], capacity).low;
+      const std::int64_t low = boundsOf(*groups[i], i, terms).low;
       shares.push_back({low, 0, low});
       of.push_back(static_cast<int>(i));
     }
@@ -168,7 +181,7 @@ struct Part {
   bool capped{false};  // the cap ends it before its ceilings and the machine do
 };
 
-std::vector<Part> partsOf(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity) {
+std::vector<Part> partsOf(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, const Terms& terms) {
   std::vector<std::pair<TenantId, int>> order;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!pending[i]) order.emplace_back(groups[i]->tenant, static_cast<int>(i));
@@ -182,11 +195,11 @@ std::vector<Part> partsOf(const std::vector<const GroupState*>& groups, const st
       parts.back().share.weight = group.tenantWeight;
     }
     Part& part = parts.back();
-    const Bounds bounds = boundsOf(group, capacity);
+    const Bounds bounds = boundsOf(group, at(order[i].second), terms);
     part.members.push_back(order[i].second);
     part.shares.push_back({group.weight, bounds.low, bounds.high});
     part.share.low += bounds.low;
-    part.share.high = std::min(capacity, part.share.high + bounds.high);
+    part.share.high = std::min(terms.capacity, part.share.high + bounds.high);
     if (group.tenantCap.value > 0) part.cap = std::min(part.cap, group.tenantCap.value);
   }
   return parts;
@@ -215,41 +228,69 @@ void applyCap(Part& part, std::int64_t grain) {
   for (std::size_t i = 0; i < filled.size(); ++i) part.share.high += part.shares[i].high = filled[i];
 }
 
-void fillPart(const std::vector<const GroupState*>& groups, const Part& part, std::int64_t amount, std::int64_t capacity, Entitlements& result) {
+void fillPart(const std::vector<const GroupState*>& groups, const Part& part, std::int64_t amount, const Terms& terms, Entitlements& result) {
   const std::vector<std::int64_t> filled = waterFill(part.shares, amount);
   const bool atCap = part.capped && amount >= part.share.high;
   for (std::size_t i = 0; i < filled.size(); ++i) {
     const int group = part.members[i];
     result.milli[at(group)] = filled[i];
-    result.stoppedByCap[at(group)] = atCap && filled[i] < boundsOf(*groups[at(group)], capacity).high;
+    result.stoppedByCap[at(group)] = atCap && filled[i] < boundsOf(*groups[at(group)], at(group), terms).high;
   }
 }
-}  // namespace
-
-Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity, std::int64_t grain) {
-  Entitlements result{std::vector<std::int64_t>(groups.size(), 0), std::vector<bool>(groups.size(), false), std::vector<int>(groups.size(), -1), {}};
-  std::vector<Part> parts = partsOf(groups, pending, capacity);
+Entitlements fillAll(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t grain, const Terms& terms) {
+  Entitlements result{
+      std::vector<std::int64_t>(groups.size(), 0), {}, std::vector<bool>(groups.size(), false), std::vector<int>(groups.size(), -1), {}};
+  std::vector<Part> parts = partsOf(groups, pending, terms);
   std::int64_t floors = 0;
   for (const Part& part : parts) {
     for (const int member : part.members) result.tenantOf[at(member)] = static_cast<int>(result.tenants.size());
     result.tenants.push_back({part.cap, std::max(part.cap, part.share.low), 0});
     floors += part.share.low;
   }
-  if (floors > capacity) {
-    result.milli = floorsByBand(groups, pending, capacity);
+  if (floors > terms.capacity) {
+    result.milli = floorsByBand(groups, pending, terms);
   } else {
     std::vector<Share> shares;
     for (Part& part : parts) {
       applyCap(part, grain);
       shares.push_back(part.share);
     }
-    const std::vector<std::int64_t> amounts = waterFill(shares, capacity);
-    for (std::size_t i = 0; i < parts.size(); ++i) fillPart(groups, parts[i], amounts[i], capacity, result);
+    const std::vector<std::int64_t> amounts = waterFill(shares, terms.capacity);
+    for (std::size_t i = 0; i < parts.size(); ++i) fillPart(groups, parts[i], amounts[i], terms, result);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (result.tenantOf[i] >= 0) result.tenants[at(result.tenantOf[i])].total += result.milli[i];
   }
   return result;
+}
+}  // namespace
+
+Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity, std::int64_t grain,
+                          const UnitSizes& units, const std::vector<std::int64_t>& known) {
+  Terms terms{capacity, units, nullptr};
+  Entitlements first = fillAll(groups, pending, grain, terms);
+  first.plain = first.milli;
+  std::vector<std::int64_t> inUnits = first.milli;
+  bool any = false;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (pending[i] || !isolated(*groups[i])) continue;
+    any = true;
+    if (!known.empty()) {
+      inUnits[i] = known[i];
+      continue;
+    }
+    const std::int64_t unit = units.of(groups[i]->isolation) * kCpu;
+    inUnits[i] = std::max(inUnits[i] / unit * unit, std::min(cpusForFloor(*groups[i], units) * kCpu, inUnits[i]));
+  }
+  if (!any) return first;
+  terms.inUnits = &inUnits;
+  Entitlements second = fillAll(groups, pending, grain, terms);
+  for (std::size_t t = 0; t < second.tenants.size(); ++t) second.tenants[t].limit = first.tenants[t].limit;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (isolated(*groups[i])) second.stoppedByCap[i] = first.stoppedByCap[i];
+  }
+  second.plain = std::move(first.plain);
+  return second;
 }
 
 }  // namespace coterie::allocation

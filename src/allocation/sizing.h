@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "allocation/decide.h"
+#include "allocation/isolation.h"
 #include "allocation/layout.h"
 
 namespace coterie::allocation {
@@ -34,8 +35,11 @@ struct Share {
 [[nodiscard]] std::vector<std::int64_t> waterFill(const std::vector<Share>& shares, std::int64_t capacity);
 
 // Whole CPUs that these floors take, counted as in Admission: a floor of a CPU or more is rounded up, smaller ones are summed and then rounded up, at
-// least 1.
+// least 1; those of isolated groups are counted in units.
 struct FloorCount {
+  FloorCount() = default;
+  explicit FloorCount(const UnitSizes& sizes) : units(sizes) {}
+  UnitSizes units;
   std::int64_t wholeCpus{0};
   std::int64_t poolFloor{0};  // milli-CPUs
   int poolGroups{0};
@@ -46,7 +50,7 @@ struct FloorCount {
 [[nodiscard]] std::int64_t cpusForFloor(MilliCpu floor);  // rounded up
 
 // Which groups become Pending because their floors no longer fit: the youngest of the lowest band first, none without need. `groups` ascending by id.
-[[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus);
+[[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus, const UnitSizes& units = {});
 
 inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 
@@ -57,13 +61,15 @@ struct Entitlements {
     std::int64_t total{0};       // of its groups
   };
   std::vector<std::int64_t> milli;  // per group, 0 for pending ones
+  std::vector<std::int64_t> plain;  // the same before isolated groups' were counted in units
   std::vector<bool> stoppedByCap;   // per group: its tenant's cap keeps it below its ceiling
   std::vector<int> tenantOf;        // per group: index into tenants, -1 for pending ones
   std::vector<Tenant> tenants;      // ascending id
 };
-// `grain`: milli-CPUs of which the capacity of every CPU is a multiple; 1000 where all are equal.
+// `grain`: milli-CPUs of which the capacity of every CPU is a multiple; 1000 where all are equal. An isolated group is entitled to a whole number of
+// units; what that takes from it goes to the others. inUnits: per group, what the units that an isolated one has come to; empty: not known yet.
 [[nodiscard]] Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity,
-                                        std::int64_t grain = 1000);
+                                        std::int64_t grain = 1000, const UnitSizes& units = {}, const std::vector<std::int64_t>& inUnits = {});
 
 // Who claims whole CPUs: an exclusive group, or the pool.
 struct Claimant {
@@ -84,8 +90,18 @@ struct Claimant {
 // Who is in the pool: entitled to less than a CPU; and, where slow cores leave fewer CPUs than needs, the least entitled of those with a floor below
 // a CPU.
 [[nodiscard]] std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
-                                           const std::vector<std::int64_t>& entitled, int cpus);
+                                           const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units = {});
+
+// The CPUs that are shared out: those of the machine, less the units of isolated groups.
+struct Supply {
+  std::array<int, kMaxKinds> cpusOfKind{};
+  std::int64_t capacity{0};
+  explicit Supply(const Layout& layout) : cpusOfKind(layout.cpusOfKind), capacity(layout.capacity) {}
+};
 // Fills cpus and granted. Claimants: groups ascending, the pool last.
-void countWhole(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keepLeftover);
+void countWhole(std::vector<Claimant>& claimants, const Layout& layout, const Supply& supply, std::int64_t keepLeftover);
+inline void countWhole(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keepLeftover) {
+  countWhole(claimants, layout, Supply(layout), keepLeftover);
+}
 
 }  // namespace coterie::allocation

@@ -33,8 +33,8 @@ std::vector<Bloc> blocsOf(const std::vector<Claimant>& claimants) {
 
 class Counter {
  public:
-  Counter(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keep)
-      : claimants_(claimants), layout_(layout), keep_(keep), remainders_(claimants.size()) {}
+  Counter(std::vector<Claimant>& claimants, const Layout& layout, const Supply& supply, std::int64_t keep)
+      : claimants_(claimants), layout_(layout), supply_(supply), keep_(keep), remainders_(claimants.size()) {}
 
   void run() {
     shareEachKind();
@@ -50,10 +50,13 @@ class Counter {
 
  private:
   void shareEachKind() {
-    for (int kind = 0; kind < layout_.kindCount; ++kind) left_[at(kind)] = layout_.cpusOfKind[at(kind)];
+    for (int kind = 0; kind < layout_.kindCount; ++kind) left_[at(kind)] = supply_.cpusOfKind[at(kind)];
+    std::int64_t claimed = 0;  // floors on slow cores may come to more than there is
+    for (const Claimant& claimant : claimants_) claimed += claimant.entitlement;
+    const std::int64_t whole = std::max<std::int64_t>({1, supply_.capacity, claimed});
     for (std::size_t i = 0; i < claimants_.size(); ++i) {
       for (int kind = 0; kind < layout_.kindCount; ++kind) {
-        const std::int64_t share = kCpu * layout_.cpusOfKind[at(kind)] * claimants_[i].entitlement / std::max<std::int64_t>(1, layout_.capacity);
+        const std::int64_t share = kCpu * supply_.cpusOfKind[at(kind)] * claimants_[i].entitlement / whole;
         claimants_[i].cpus[at(kind)] = static_cast<int>(share / kCpu);
         remainders_[i][at(kind)] = share % kCpu;
         left_[at(kind)] -= claimants_[i].cpus[at(kind)];
@@ -210,10 +213,21 @@ class Counter {
     for (auto& remainder : remainders_) {
       remainder[at(kind + 1)] += remainder[at(kind)] * layout_.capacityOfKind[at(kind)] / layout_.capacityOfKind[at(kind + 1)];
     }
+    for (std::size_t i = 0; i < claimants_.size(); ++i) giveBack(i, kind + 1);
+  }
+
+  // Who got more than a whole CPU of this kind too much in a faster one gives it back: else it would own more than it is entitled to by a CPU.
+  void giveBack(std::size_t i, int kind) {
+    while (remainders_[i][at(kind)] <= -kCpu && claimants_[i].cpus[at(kind)] > 0 && claimants_[i].total() > claimants_[i].need) {
+      --claimants_[i].cpus[at(kind)];
+      ++left_[at(kind)];
+      remainders_[i][at(kind)] += kCpu;
+    }
   }
 
   std::vector<Claimant>& claimants_;
   const Layout& layout_;
+  const Supply& supply_;
   std::int64_t keep_;
   std::vector<std::array<std::int64_t, kMaxKinds>> remainders_;  // milli-CPUs of the kind; negative: overpaid
   std::array<int, kMaxKinds> left_{};
@@ -229,7 +243,7 @@ int Claimant::total() const {
 }
 
 std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
-                             const std::vector<std::int64_t>& entitled, int cpus) {
+                             const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units) {
   std::vector<bool> pool(groups.size(), false);
   std::int64_t needs = 0;  // of the exclusive groups
   std::int64_t poolFloor = 0;
@@ -241,17 +255,17 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (pending[i]) continue;
     // A floor of whole CPUs is owned even where slow cores push the entitlement below a CPU.
-    if (entitled[i] < kCpu && groups[i]->floor.value < kCpu) {
+    if (!isolated(*groups[i]) && entitled[i] < kCpu && groups[i]->floor.value < kCpu) {
       join(i);
     } else {
-      needs += std::max<std::int64_t>(1, cpusForFloor(groups[i]->floor));
+      needs += std::max<std::int64_t>(1, cpusForFloor(*groups[i], units));
     }
   }
   const auto wanted = [&] { return needs + (anyPool ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); };
   while (wanted() > cpus) {
     int least = -1;
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (pending[i] || pool[i] || groups[i]->floor.value >= kCpu) continue;
+      if (pending[i] || pool[i] || isolated(*groups[i]) || groups[i]->floor.value >= kCpu) continue;
       if (least < 0 || entitled[i] < entitled[at(least)]) least = static_cast<int>(i);
     }
     if (least < 0) break;
@@ -261,14 +275,14 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
   return pool;
 }
 
-void countWhole(std::vector<Claimant>& claimants, const Layout& layout, std::int64_t keepLeftover) {
+void countWhole(std::vector<Claimant>& claimants, const Layout& layout, const Supply& supply, std::int64_t keepLeftover) {
   for (Claimant& claimant : claimants) claimant.cpus = {}, claimant.granted = {}, claimant.stoppedByCap = false;
   const bool poolAlone = claimants.size() == 1 && claimants.front().group < 0;
   if (poolAlone) {
-    claimants.front().cpus = layout.cpusOfKind;
+    claimants.front().cpus = supply.cpusOfKind;
     return;
   }
-  Counter(claimants, layout, keepLeftover).run();
+  Counter(claimants, layout, supply, keepLeftover).run();
 }
 
 }  // namespace coterie::allocation

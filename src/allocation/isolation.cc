@@ -1,0 +1,164 @@
+#include "allocation/isolation.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "allocation/sizing.h"
+
+namespace coterie::allocation {
+
+namespace {
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+}  // namespace
+
+DomainLevel unitLevel(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::Cache: return DomainLevel::Cache;
+    case Isolation::Node: return DomainLevel::Node;
+    case Isolation::None:
+    case Isolation::Core: break;
+  }
+  return DomainLevel::Core;
+}
+
+bool mayTouch(const GroupState& one, const GroupState& other) { return one.tenant == other.tenant || (!isolated(one) && !isolated(other)); }
+
+int UnitSizes::of(Isolation isolation) const {
+  switch (isolation) {
+    case Isolation::None: return 1;
+    case Isolation::Core: return core;
+    case Isolation::Cache: return cache;
+    case Isolation::Node: return node;
+  }
+  return 1;
+}
+
+UnitSizes unitSizes(const Layout& layout) {
+  UnitSizes sizes;
+  for (const Layout::Branch& branch : layout.branches) {
+    if (branch.level == DomainLevel::Core) sizes.core = std::max(sizes.core, branch.size());
+    if (branch.level == DomainLevel::Cache) sizes.cache = std::max(sizes.cache, branch.size());
+    if (branch.level == DomainLevel::Node) sizes.node = std::max(sizes.node, branch.size());
+  }
+  return sizes;
+}
+
+std::int64_t cpusForFloor(const GroupState& group, const UnitSizes& units) {
+  const std::int64_t cpus = cpusForFloor(group.floor);
+  if (!isolated(group)) return cpus;
+  const std::int64_t unit = units.of(group.isolation);
+  return (std::max<std::int64_t>(1, cpus) + unit - 1) / unit * unit;
+}
+
+namespace {
+class UnitChooser {
+ public:
+  UnitChooser(const Layout& layout, const std::vector<int>& holders) : layout_(layout), holders_(holders), taken_(layout.ids.size(), false) {}
+
+  void chooseLevel(std::vector<UnitClaim>& claims, Isolation isolation) {
+    for (UnitClaim& claim : claims) {
+      if (claim.isolation == isolation && claim.pinned) keep(claim);
+    }
+    for (const bool onlyHeld : {true, false}) {
+      for (UnitClaim& claim : claims) {
+        if (claim.isolation != isolation || claim.pinned) continue;
+        take(claim, onlyHeld);
+        if (onlyHeld) continue;
+        prune(claim);
+        take(claim, false);  // into the room that this made
+      }
+    }
+    for (UnitClaim& claim : claims) {
+      if (claim.isolation == isolation) std::sort(claim.cpus.begin(), claim.cpus.end());
+    }
+  }
+
+ private:
+  // What prefers a unit; the least is the best.
+  using Key =
+      std::tuple<bool, int, int, int, int, int>;  // does not fit, -held, distance to its own, CPUs that others must leave, kind, first position
+
+  void occupy(UnitClaim& claim, const Layout::Branch& unit) {
+    for (int position = unit.begin; position < unit.end; ++position) {
+      taken_[at(position)] = true;
+      claim.cpus.push_back(position);
+    }
+  }
+
+  void keep(UnitClaim& claim) {
+    for (const Layout::Branch& unit : layout_.branches) {
+      if (unit.level == unitLevel(claim.isolation) && !anyTaken(unit) && heldIn(claim, unit) > 0 && others(claim, unit) == 0) occupy(claim, unit);
+    }
+  }
+
+  void take(UnitClaim& claim, bool onlyHeld) {
+    while (static_cast<int>(claim.cpus.size()) < std::max(claim.wanted, claim.need)) {
+      const int missing = claim.wanted - static_cast<int>(claim.cpus.size());
+      const bool needy = static_cast<int>(claim.cpus.size()) < claim.need;
+      int best = -1;
+      Key bestKey;
+      for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
+        const Layout::Branch& unit = layout_.branches[b];
+        if (unit.level != unitLevel(claim.isolation) || anyTaken(unit)) continue;
+        const int held = heldIn(claim, unit);
+        const bool fits = unit.size() <= missing;
+        if ((onlyHeld && held == 0) || (!fits && !needy)) continue;
+        const Key key{!fits, -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], unit.begin};
+        if (best < 0 || key < bestKey) best = static_cast<int>(b), bestKey = key;
+      }
+      if (best < 0) break;
+      occupy(claim, layout_.branches[at(best)]);
+    }
+  }
+
+  // Where units differ in size, the last one may have made an earlier, smaller one needless: what is left is what the next decision chooses again.
+  void prune(UnitClaim& claim) {
+    std::vector<int> units;
+    for (const int position : claim.cpus) {
+      const int unit = layout_.paths[at(position)][at(static_cast<int>(unitLevel(claim.isolation)))];
+      if (units.empty() || units.back() != unit) units.push_back(unit);
+    }
+    std::stable_sort(units.begin(), units.end(), [&](int a, int b) { return layout_.branches[at(a)].size() < layout_.branches[at(b)].size(); });
+    for (const int index : units) {
+      const Layout::Branch& unit = layout_.branches[at(index)];
+      const int size = static_cast<int>(claim.cpus.size());
+      if (size <= claim.wanted || size - unit.size() < claim.need) return;
+      std::erase_if(claim.cpus, [&](int position) { return position >= unit.begin && position < unit.end; });
+      std::fill(taken_.begin() + unit.begin, taken_.begin() + unit.end, false);
+    }
+  }
+
+  [[nodiscard]] bool anyTaken(const Layout::Branch& unit) const {
+    return std::any_of(taken_.begin() + unit.begin, taken_.begin() + unit.end, [](bool one) { return one; });
+  }
+  [[nodiscard]] static int heldIn(const UnitClaim& claim, const Layout::Branch& unit) {
+    return static_cast<int>(std::count_if(claim.held.begin(), claim.held.end(), [&](int p) { return p >= unit.begin && p < unit.end; }));
+  }
+  [[nodiscard]] int others(const UnitClaim& claim, const Layout::Branch& unit) const {
+    return static_cast<int>(std::count_if(holders_.begin() + unit.begin, holders_.begin() + unit.end,
+                                          [&](int holder) { return holder >= 0 && holder != claim.claimant; }));
+  }
+  // Levels between the unit and the nearest CPU that the claim has so far: 0 the same cache, ... ; 0 for the first.
+  [[nodiscard]] int distance(const UnitClaim& claim, const Layout::Branch& unit) const {
+    if (claim.cpus.empty()) return 0;
+    int deepest = 0;
+    for (const int position : claim.cpus) {
+      int level = static_cast<int>(DomainLevel::Cache);
+      while (level > deepest && layout_.paths[at(position)][at(level)] != layout_.paths[at(unit.begin)][at(level)]) --level;
+      deepest = std::max(deepest, level);
+    }
+    return static_cast<int>(DomainLevel::Cache) - deepest;
+  }
+
+  const Layout& layout_;
+  const std::vector<int>& holders_;
+  std::vector<bool> taken_;
+};
+}  // namespace
+
+void chooseUnits(std::vector<UnitClaim>& claims, const Layout& layout, const std::vector<int>& holders) {
+  UnitChooser chooser(layout, holders);
+  for (const Isolation level : {Isolation::Node, Isolation::Cache, Isolation::Core}) chooser.chooseLevel(claims, level);
+}
+
+}  // namespace coterie::allocation

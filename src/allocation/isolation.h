@@ -1,0 +1,50 @@
+// Isolation: groups that own whole units of the machine, so that no other tenant stands on the same core, beside the same cache or on the same node.
+//
+// The unit of a level is its domain: a core with its threads, the CPUs of one last-level cache, a node. An isolated group's home is a union of whole
+// units (usable CPUs), it is charged for all of them, and it is never in the pool. A machine's units may differ in size (a core with one online
+// thread): floors are then counted by the largest, so that whatever units it gets, no more is promised than there is.
+// chooseUnits: nodes first, then caches, then cores, as the smaller ones fit into what the larger ones leave; at each level everybody first keeps the
+// units that he has, then those who need more take the nearest to their own, and among equals those that the fewest CPUs of others must leave.
+// O(isolated groups * units * n). What it cannot give: memory bandwidth, and siblings that a virtual machine does not show. Pure. Thread-compatible.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "allocation/decide.h"
+#include "allocation/layout.h"
+
+namespace coterie::allocation {
+
+[[nodiscard]] constexpr bool isolated(const GroupState& group) { return group.isolation != Isolation::None; }
+// The domains that are an isolated group's units.
+[[nodiscard]] DomainLevel unitLevel(Isolation isolation);
+// May two groups stand in one unit of either, or use each other's CPUs?
+[[nodiscard]] bool mayTouch(const GroupState& one, const GroupState& other);
+
+// CPUs of the largest unit of each level.
+struct UnitSizes {
+  int core{1};
+  int cache{1};
+  int node{1};
+  [[nodiscard]] int of(Isolation isolation) const;  // 1 for none
+};
+[[nodiscard]] UnitSizes unitSizes(const Layout& layout);
+
+// Whole CPUs that the group owns for its floor: rounded up to CPUs, and to units if it is isolated; at least one unit then. 0 without either.
+[[nodiscard]] std::int64_t cpusForFloor(const GroupState& group, const UnitSizes& units);
+
+struct UnitClaim {
+  int claimant{-1};
+  Isolation isolation{Isolation::Core};
+  int wanted{0};          // CPUs it is entitled to
+  int need{0};            // CPUs of its floor; at least one unit
+  std::vector<int> held;  // positions it holds now
+  bool pinned{false};     // stays in the units that it holds and nobody else is in, whatever it is entitled to
+  std::vector<int> cpus;  // result, ascending; fewer than `need` if there was no room
+};
+// Claims in ascending order of claimants. holders[p]: the claimant that has position p now, or negative.
+void chooseUnits(std::vector<UnitClaim>& claims, const Layout& layout, const std::vector<int>& holders);
+
+}  // namespace coterie::allocation
