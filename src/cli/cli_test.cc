@@ -21,7 +21,6 @@
 #include "memory/memory_object_store.h"
 #include "model/objects.h"
 #include "objects/encode.h"
-#include "text/text.h"
 
 namespace coterie::cli {
 namespace {
@@ -384,32 +383,6 @@ TEST_F(Cli, ShowsVersionsWithAndWithoutAServer) {
   const auto away = run({"version"});
   EXPECT_EQ(away.code, kOk);
   EXPECT_NE(away.err.find("not reachable"), std::string::npos);
-}
-
-TEST_F(Cli, ShowsAndRecordsMachinesWithoutAServer) {
-  stop();
-  const auto shown = run({"machine", "show", "--machine", "cxl-2s-64"});
-  EXPECT_EQ(shown.code, kOk) << shown.err;
-  EXPECT_EQ(shown.out.rfind("cxl-2s-64\n  64 CPUs online in 2 sockets, 2 nodes, 2 cache groups, 32 cores; 288.0Gi of memory\n", 0), 0U) << shown.out;
-  for (const char* part : {"SOCKET  NODE  CACHE", "0-15,32-47", "2     slow", "24 34 10 48"}) {
-    EXPECT_NE(shown.out.find(part), std::string::npos) << part << "\n" << shown.out;
-  }
-  const auto json = text::parseJson(run({"machine", "show", "--machine", "power9-gpu-memory-160", "-o", "json"}).out);
-  ASSERT_TRUE(json.ok());
-  EXPECT_EQ(json->find("cpus")->asList()->size(), 160U);
-  EXPECT_EQ(*json->find("memoryNodes")->asList()->back().find("kind")->asString(), "device");
-  EXPECT_EQ(json->find("devices")->asList()->size(), 6U);
-  for (const char* place : {"recorded/here", "recorded.xml"}) {
-    const std::string path = folder_ + "/" + place;
-    EXPECT_EQ(run({"machine", "record", "-o", path}).code, kOk);
-    const auto again = run({"machine", "show", "--machine", path, "-o", "json"});
-    EXPECT_EQ(again.out, run({"machine", "show", "-o", "json"}).out) << again.err;
-  }
-  EXPECT_EQ(run({"machine", "record", "-o", folder_ + "/none/of/it.xml"}).code, kFailed);
-  EXPECT_NE(run({"machine", "list"}).out.find("epyc-2s-nps4-12-caches-384"), std::string::npos);
-  const auto unknown = run({"machine", "show", "--machine", "nothing"});
-  EXPECT_EQ(unknown.code, kNotFound);
-  EXPECT_NE(unknown.err.find("coterie machine list"), std::string::npos) << unknown.err;
 }
 
 TEST_F(Cli, InfersByInputsAndByFile) {
