@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "allocation/plan_and_replay.h"
 #include "linux/hwloc_xml.h"
 #include "linux/lstopo.h"
 #include "linux/machine_checks.h"
@@ -95,6 +96,15 @@ TEST_F(Recorded, EachIsWhatLstopoReads) {
     const auto answer = askLstopo(input, scratch_ / "answer");
     ASSERT_TRUE(machine && answer);
     expectAsLstopo(*machine, *answer);
+  }
+}
+
+TEST_F(Recorded, EachIsPlannedForAndReplayed) {
+  for (const Recording& one : kRecordings) {
+    SCOPED_TRACE(one.archive);
+    const auto machine = readMachine(prepare(one.archive, one.folder));
+    ASSERT_TRUE(machine) << machine.error().message;
+    allocation::planAndReplay(*machine);
   }
 }
 
