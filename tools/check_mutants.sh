@@ -12,7 +12,7 @@ cp "$ROOT/tools/check_layers.py" "$SCRATCH/tools/"
 cat >"$SCRATCH/tools/check_mutants.sh" <<<'exit 0'
 for folder in base model allocation; do cp -r "$ROOT/src/$folder" "$SCRATCH/src/"; done
 mkdir "$SCRATCH/src/testing" # only what these tests use
-cp "$ROOT"/src/testing/{machine_generator,bench_report}.{h,cc} "$SCRATCH/src/testing/"
+cp "$ROOT"/src/testing/{machine_generator.h,bench_report.h,bench_report.cc} "$SCRATCH/src/testing/"
 echo 'coterie_module(testing DEPS model base LIBS fmt::fmt)' >"$SCRATCH/src/testing/CMakeLists.txt"
 
 log=$SCRATCH/log

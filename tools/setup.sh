@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes this machine able to build and run Coterie: packages by apt, then what apt does not have into the cache.
 # usage: tools/setup.sh [--full] [--guest] [--verify] [--quiet]      (called by ./dev setup)
-#   --full    also the clang 19 tools, wrk and debootstrap, and what --guest brings
+#   --full    also the clang 19 tools, wrk, debootstrap and lstopo, and what --guest brings
 #   --guest   also QEMU and a kernel for ./dev guest
 #   --verify  hash every cached file instead of only looking at its size
 #   --quiet   say nothing when there is nothing to do
@@ -30,6 +30,8 @@ full_packages=(
   clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev llvm-19 lld-19 wrk debootstrap
 )
 guest_packages=(qemu-system-x86 busybox-static cpio kmod)
+# The packages hwloc and hwloc-nox both have it and exclude each other: whoever has one keeps it.
+command -v lstopo-no-graphics >/dev/null || full_packages+=(hwloc-nox)
 boost_packages=(libboost1.81-dev libboost1.83-dev) # Beast's coroutine API as used here; Debian's plain libboost-dev is older
 
 # ONNX Runtime's C headers come from Debian (fetch_headers); its signing keys are elsewhere a package of their own.

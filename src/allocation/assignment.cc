@@ -145,6 +145,11 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
   return result;
 }
 
+namespace {
+// A node that containers may allocate from. The memory of a GPU is the GPU's, however near it is: what lands there is lost to its owner, and is slow.
+bool usable(const MemoryNode& node) { return node.size.value > 0 && node.kind != MemoryKind::Device; }
+}  // namespace
+
 MemoryMap::MemoryMap(const Machine& machine) : machine_(&machine), orphans_(machine.online) {
   const auto& nodes = machine.memoryNodes;
   nearestTo_.resize(nodes.size());
@@ -152,11 +157,11 @@ MemoryMap::MemoryMap(const Machine& machine) : machine_(&machine), orphans_(mach
     orphans_ -= nodes[from].cpus;
     int least = std::numeric_limits<int>::max();
     for (std::size_t to = 0; to < nodes.size(); ++to) {
-      if (nodes[to].size.value <= 0) continue;
+      if (!usable(nodes[to])) continue;
       if (distance(from, to) < least) least = distance(from, to), nearestTo_[from].clear();
       if (distance(from, to) == least) nearestTo_[from].add(nodes[to].id);
     }
-    if (nodes[from].size.value > 0) all_.add(nodes[from].id);
+    if (usable(nodes[from])) all_.add(nodes[from].id);
   }
 }
 
@@ -183,7 +188,7 @@ CpuSet MemoryMap::nodesFor(const CpuSet& cpus, Bytes resident) const {
   for (std::size_t to = 0; to < known.size(); ++to) {
     if (nodes.contains(known[to].id)) {
       held += known[to].size;
-    } else if (known[to].size.value > 0) {
+    } else if (usable(known[to])) {
       int least = std::numeric_limits<int>::max();
       for (std::size_t from = 0; from < known.size(); ++from) {
         if (cpus.intersects(known[from].cpus)) least = std::min(least, distance(from, to));

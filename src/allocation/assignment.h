@@ -3,8 +3,8 @@
 // Sizes are equal up to one CPU; who holds the larger share keeps it. A container keeps what it holds, gives up its most distant CPUs first, and is
 // filled with the nearest unassigned ones; one that holds nothing gets the run of CPUs that spans least. With fewer CPUs than containers each gets
 // one CPU, shared evenly. Memory nodes are derived from the whole set: for each CPU the nearest nodes with memory; they are widened by the next
-// nearest until they hold what is resident. O(k * n log n) for k containers and n CPUs. Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD
-// 2025 (container resource assignment).
+// nearest until they hold what is resident; a device's memory (MemoryKind::Device) is never among them. O(k * n log n) for k containers and n CPUs.
+// Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (container resource assignment).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@ namespace coterie::cli {
 std::vector<Command> allCommands() {
   std::vector<Command> commands;
   for (auto* make : {makeApply, makeGet, makeDescribe, makeDiff, makeDelete, makeScale, makeWait, makeExplain, makeTop, makeEvents, makeLogs,
-                     makeInfer, makeTenant, makeKey, makeDrc, makeVersion, makeCompletion}) {
+                     makeInfer, makeTenant, makeKey, makeDrc, makeMachine, makeVersion, makeCompletion}) {
     commands.push_back(make());
   }
   return commands;

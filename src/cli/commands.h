@@ -27,6 +27,8 @@ namespace coterie::cli {
 [[nodiscard]] Command makeKey();
 [[nodiscard]] Command makeDrc();
 [[nodiscard]] Command makeVersion();
+// cmd_machine.cc
+[[nodiscard]] Command makeMachine();
 // cmd_infer.cc
 [[nodiscard]] Command makeInfer();
 // completion.cc

@@ -1,53 +1,22 @@
 #include "linux/machine_reader.h"
 
-#include <hwloc.h>
-#include <sched.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "linux/files.h"
+#include "linux/hwloc_topology.h"
+#include "linux/hwloc_xml.h"
+#include "linux/machine_devices.h"
 
 namespace coterie::linux {
 namespace {
-
-struct TopologyDeleter {
-  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
-
-CpuSet toSet(hwloc_const_bitmap_t bitmap) {
-  CpuSet set;
-  for (int id = hwloc_bitmap_first(bitmap); id >= 0 && id < CpuSet::kMaxId; id = hwloc_bitmap_next(bitmap, id)) set.add(id);
-  return set;
-}
-
-Result<Topology> load(const MachineReading& reading) {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return Error{Code::Internal, "MachineUnreadable", "hwloc cannot start: " + std::string(std::strerror(errno))};
-  Topology topology(raw);
-  int set = 0;
-  if (reading.origin == MachineOrigin::Xml) set = hwloc_topology_set_xml(raw, reading.text.c_str());
-  if (reading.origin == MachineOrigin::Synthetic) set = hwloc_topology_set_synthetic(raw, reading.text.c_str());
-  if (set != 0) return Error{Code::NotFound, "MachineUnreadable", "\"" + reading.text + "\" is no readable machine description"};
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-  if (hwloc_topology_load(raw) != 0) {
-    return Error{Code::NotFound, "MachineUnreadable", "hwloc cannot read the machine" + (reading.text.empty() ? "" : " \"" + reading.text + "\"")};
-  }
-  if (reading.origin == MachineOrigin::Live && hwloc_topology_is_thissystem(raw) == 0) {
-    return Error{Code::InvalidArgument, "NotThisMachine", "an HWLOC_ variable in the environment describes another machine: unset it"};
-  }
-  return topology;
-}
 
 // Where one CPU sits, as hwloc sees it; -1: no such level.
 struct Place {
@@ -68,27 +37,14 @@ hwloc_obj_t clusterCache(hwloc_topology_t topology, hwloc_obj_t pu) {
   return shared ? l2 : nullptr;
 }
 
-int nodeOf(hwloc_obj_t pu) {
-  for (hwloc_obj_t up = pu; up != nullptr; up = up->parent) {
-    int lowest = -1;
-    for (hwloc_obj_t child = up->memory_first_child; child != nullptr; child = child->next_sibling) {
-      hwloc_obj_t node = child;
-      while (node != nullptr && node->type != HWLOC_OBJ_NUMANODE) node = node->memory_first_child;  // below a memory-side cache
-      if (node != nullptr && (lowest < 0 || static_cast<int>(node->os_index) < lowest)) lowest = static_cast<int>(node->os_index);
-    }
-    if (lowest >= 0) return lowest;
-  }
-  return 0;
-}
-
-std::vector<Place> placesOf(hwloc_topology_t topology) {
+std::vector<Place> placesOf(hwloc_topology_t topology, const KernelFacts& facts) {
   std::vector<Place> places;
   for (hwloc_obj_t pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, nullptr); pu != nullptr;
        pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) {
     Place place;
     place.cpu = static_cast<int>(pu->os_index);
     if (hwloc_obj_t socket = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, pu)) place.socket = static_cast<int>(socket->os_index);
-    place.node = nodeOf(pu);
+    place.node = homeNode(pu, facts);
     if (hwloc_obj_t cache = clusterCache(topology, pu)) {
       place.cache = static_cast<int>(cache->logical_index) * 2 + (cache->type == HWLOC_OBJ_L3CACHE ? 0 : 1);  // L2 and L3 never mix up
       place.cacheId = static_cast<int>(cache->logical_index);
@@ -203,66 +159,53 @@ void fillKinds(hwloc_topology_t topology, Machine& machine) {
   }
 }
 
-void fillMemory(hwloc_topology_t topology, Machine& machine) {
-  for (hwloc_obj_t node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, nullptr); node != nullptr;
-       node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) {
-    machine.memoryNodes.push_back({static_cast<int>(node->os_index),
-                                   Bytes(static_cast<std::int64_t>(node->attr->numanode.local_memory)),
-                                   toSet(node->cpuset) & machine.online,
-                                   {}});
-  }
-  std::sort(machine.memoryNodes.begin(), machine.memoryNodes.end(), [](const MemoryNode& a, const MemoryNode& b) { return a.id < b.id; });
-  machine.memory = Bytes(static_cast<std::int64_t>(hwloc_get_root_obj(topology)->total_memory));
-
-  unsigned count = 1;
-  hwloc_distances_s* distances = nullptr;
-  const unsigned long kind = HWLOC_DISTANCES_KIND_FROM_OS | HWLOC_DISTANCES_KIND_MEANS_LATENCY;
-  if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &distances, kind, 0) != 0 || count == 0) return;
-  std::map<int, unsigned> row;
-  for (unsigned i = 0; i < distances->nbobjs; ++i) {
-    if (distances->objs[i] != nullptr) row[static_cast<int>(distances->objs[i]->os_index)] = i;
-  }
-  const bool complete =
-      std::all_of(machine.memoryNodes.begin(), machine.memoryNodes.end(), [&](const MemoryNode& node) { return row.count(node.id) > 0; });
-  for (MemoryNode& from : machine.memoryNodes) {
-    for (const MemoryNode& to : machine.memoryNodes) {
-      if (complete) from.distance.push_back(static_cast<int>(distances->values[row[from.id] * distances->nbobjs + row[to.id]]));
-    }
-  }
-  hwloc_distances_release(topology, distances);
-}
-
+// "Intel(R) ..." as the sockets say; else what was read.
 std::string nameOf(hwloc_topology_t topology, const MachineReading& reading) {
-  hwloc_obj_t socket = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, nullptr);
-  for (hwloc_obj_t object : {socket, hwloc_get_root_obj(topology)}) {
-    const char* model = object != nullptr ? hwloc_obj_get_info_by_name(object, "CPUModel") : nullptr;
-    if (model != nullptr) return model;
+  for (hwloc_obj_t object : {hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, nullptr), hwloc_get_root_obj(topology)}) {
+    if (std::string model = infoOf(object, "CPUModel"); !model.empty()) return model;
   }
-  return reading.text.empty() ? "unknown CPU" : reading.text;
+  if (reading.text.empty()) return "unknown CPU";
+  return reading.origin == MachineOrigin::Synthetic ? reading.text : std::filesystem::path(reading.text).filename().string();
 }
 
 }  // namespace
 
 Result<Machine> readMachine(const MachineReading& reading) {
-  Result<Topology> loaded = load(reading);
+  const Result<Topology> loaded = loadTopology(reading);
   if (!loaded) return loaded.error();
   hwloc_topology_t topology = loaded->get();
+  const KernelFacts facts = factsOf(reading, topology);
   Machine machine;
   machine.name = nameOf(topology, reading);
   machine.online = toSet(hwloc_topology_get_topology_cpuset(topology));
   machine.allowed = toSet(hwloc_topology_get_allowed_cpuset(topology)) & machine.online;
+  if (facts.allowed) machine.allowed &= *facts.allowed;
+  machine.isolated = facts.isolated & machine.online;
   if (machine.online.empty()) return Error{Code::Internal, "MachineUnreadable", "hwloc reports no online CPU"};
-  buildTree(placesOf(topology), machine);
+  const std::vector<Place> places = placesOf(topology, facts);
+  buildTree(places, machine);
   fillKinds(topology, machine);
-  fillMemory(topology, machine);
-  const bool hasFiles = reading.origin == MachineOrigin::Live || !reading.sysRoot.empty();
-  if (const auto list = hasFiles ? readText(reading.sysRoot + "/sys/devices/system/cpu/isolated") : std::nullopt) {
-    if (const auto isolated = CpuSet::parse(*list)) machine.isolated = *isolated & machine.online;
-  }
-  if (reading.origin == MachineOrigin::Live) {
-    if (const auto own = affinityOf(0)) machine.allowed &= *own;
-  }
+  std::vector<int> homes;
+  for (const Place& place : places) homes.push_back(place.node);
+  fillMemory(topology, facts, homes, machine);
+  machine.devices = devicesOf(topology, machine);
   return machine;
+}
+
+Result<std::string> recordMachine(const MachineReading& reading) {
+  const Result<Topology> loaded = loadTopology(reading);
+  if (!loaded) return loaded.error();
+  hwloc_topology_t topology = loaded->get();
+  KernelFacts facts = factsOf(reading, topology);
+  const CpuSet allowed = toSet(hwloc_topology_get_allowed_cpuset(topology));
+  facts.allowed = facts.allowed ? *facts.allowed & allowed : allowed;
+  addFacts(topology, facts);
+  char* text = nullptr;
+  int length = 0;
+  if (hwloc_topology_export_xmlbuffer(topology, &text, &length, 0) != 0) return Error{Code::Internal, "MachineUnreadable", "hwloc cannot write XML"};
+  const std::string xml(text, static_cast<std::size_t>(std::max(0, length - 1)));  // the length counts the terminating zero
+  hwloc_free_xmlbuffer(topology, text);
+  return withoutIdentity(xml);
 }
 
 }  // namespace coterie::linux

@@ -1,14 +1,15 @@
-// The node's hardware as a value: CPUs, and the tree of domains above them.
+// The node's hardware as a value: CPUs, and the tree of domains above them; memory nodes; devices.
 //
-// Read by an adapter (src/linux, through hwloc) or made by a generator in tests; the cores know no other source. A domain is any subtree that groups
+// Read by an adapter (src/linux, through hwloc) or made by machine_generator.h; the cores know no other source. A domain is any subtree that groups
 // CPUs: the machine, a socket, a NUMA node, a cluster of CPUs under one last-level cache, a core with its hardware threads. Domains are stored
 // parents first; index 0 is the machine. Any level may be absent (no L3 groups, no NUMA directories) or have one child. Ids are the kernel's and may
-// be sparse. Only online CPUs appear. Memory nodes may have no CPUs (CXL, HBM, GPU memory) and CPUs may have no local memory. Thread-compatible;
-// immutable once built.
+// be sparse. Only online CPUs appear. Memory nodes may have no CPUs (CXL, HBM, GPU memory) and CPUs may have no local memory. A device's place may be
+// unknown (the kernel's numa_node -1). Thread-compatible; immutable once built.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cpu_set.h"
@@ -35,11 +36,31 @@ struct Cpu {
   MilliCpu capacity{1000};  // 1000 for the fastest kind; less for slower ones
 };
 
+enum class MemoryKind : std::uint8_t {
+  Dram,           // ordinary memory of a socket
+  HighBandwidth,  // HBM, MCDRAM: faster, small
+  Slow,           // CXL, persistent memory, or a memory-only node of which nothing is known
+  Device,         // a GPU's memory that the kernel shows as a node: never given to a container
+};
+[[nodiscard]] std::string_view memoryKindName(MemoryKind kind);  // "dram", "high-bandwidth", "slow", "device"
+
 struct MemoryNode {
   int id{0};
   Bytes size;
-  CpuSet cpus;                // CPUs local to it; empty for memory-only nodes
-  std::vector<int> distance;  // SLIT row, in the order of Machine::memoryNodes; empty: unknown (10 to itself, 20 to others)
+  CpuSet cpus;                        // online CPUs local to it: each CPU to one node; empty for memory-only nodes
+  std::vector<int> distance;          // SLIT row, in the order of Machine::memoryNodes; empty: unknown (10 to itself, 20 to others)
+  MemoryKind kind{MemoryKind::Dram};  // of a memory-only node as far as it is known
+  CpuSet near;                        // of a memory-only node: the CPUs it is attached to; empty: unknown, or the whole machine
+};
+
+enum class DeviceKind : std::uint8_t { Gpu, Coprocessor, Network, Fabric, Storage };
+[[nodiscard]] std::string_view deviceKindName(DeviceKind kind);  // "gpu", "coprocessor", "network", "fabric", "storage"
+
+struct Device {
+  std::string name;  // the kernel's ("eth0", "nvme0n1"), or the PCI address where it has none
+  DeviceKind kind{DeviceKind::Network};
+  CpuSet cpus;   // the online CPUs nearest to it; empty: unknown
+  int node{-1};  // id of the memory node nearest to it; -1: unknown
 };
 
 struct Machine {
@@ -48,9 +69,10 @@ struct Machine {
   std::vector<Cpu> cpus;                // ascending id
   std::vector<MemoryNode> memoryNodes;  // ascending id
   CpuSet online;
-  CpuSet allowed;   // what this process may use (its own cpuset and affinity), a subset of online
-  CpuSet isolated;  // isolcpus: used only on request
-  Bytes memory;     // total physical memory
+  CpuSet allowed;               // what this process may use (its own cpuset and affinity), a subset of online
+  CpuSet isolated;              // isolcpus: used only on request
+  Bytes memory;                 // total physical memory, without that of devices
+  std::vector<Device> devices;  // by name
 
   [[nodiscard]] const Cpu* findCpu(int id) const;  // nullptr if it is not online; O(log n)
 };
