@@ -23,21 +23,8 @@ struct Point {
   int y{0};
 };
 
-std::int64_t rootOf(std::int64_t square) {
-  std::int64_t root = 0;
-  while ((root + 1) * (root + 1) <= square) ++root;
-  return root;
-}
-
-// Puts things of these sizes into rows; returns the room they take together.
-Size flow(const std::vector<Size>& sizes, int gap, std::vector<Point>& places) {
-  std::int64_t area = 0;
-  int widest = 0;
-  for (const Size& size : sizes) {
-    area += static_cast<std::int64_t>(size.width + gap) * (size.height + gap);
-    widest = std::max(widest, size.width);
-  }
-  const int limit = std::max(widest, static_cast<int>(rootOf(area * kWide / kHigh)));
+// Puts things of these sizes into rows no wider than `limit`; returns the room they take together.
+Size flowWithin(const std::vector<Size>& sizes, int gap, int limit, std::vector<Point>& places) {
   Size room;
   Point next;
   int rowHeight = 0;
@@ -50,6 +37,24 @@ Size flow(const std::vector<Size>& sizes, int gap, std::vector<Point>& places) {
     next.x += size.width + gap;
   }
   return room;
+}
+
+// The same in rows as wide as the first row of one, two, ... things: whichever fits the smallest frame of the wanted shape.
+Size flow(const std::vector<Size>& sizes, int gap, std::vector<Point>& places) {
+  Size best;
+  std::int64_t least = -1;
+  int limit = 0;
+  for (const Size& first : sizes) {
+    limit += first.width + (limit > 0 ? gap : 0);
+    std::vector<Point> tried;
+    const Size room = flowWithin(sizes, gap, limit, tried);
+    const std::int64_t frame = std::max(room.width * kHigh, room.height * kWide);
+    if (least >= 0 && frame >= least) continue;
+    least = frame;
+    best = room;
+    places = std::move(tried);
+  }
+  return best;
 }
 
 // A domain with its measured room, and its children's places in it.

@@ -1,8 +1,9 @@
 // Where the parts of a machine lie on its map: boxes within boxes (socket, node, cache, core), a cell for each CPU, boxes for memory nodes without
 // CPUs.
 //
-// Within a box the children stand in rows, by lowest CPU id, as wide as makes the box about 1.6 times as wide as high. Cells are compact from 129
-// CPUs up. Pixels, integers only, so that the same machine always gives the same picture. O(n log n) for n CPUs and domains. Pure. Thread-compatible.
+// Within a box the children stand in rows, by lowest CPU id, in as many columns as fits the smallest frame 1.6 times as wide as high. Cells are
+// compact from 129 CPUs up. Pixels, integers only, so that the same machine always gives the same picture. O(n log n + sum over boxes of children^2)
+// for n CPUs and domains. Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>

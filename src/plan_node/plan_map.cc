@@ -159,14 +159,16 @@ class Drawing {
     out_ += '\n';
   }
 
-  // Text that stays readable on any pattern: with a white edge, squeezed if it is wider than its cell.
+  // Text that stays readable on any pattern: on a plate of its own, squeezed if it is wider than its cell.
   void drawCellText(int middle, int baseline, int font, const std::string& text) {
     if (text.empty()) return;
     const int room = layout_.cell.width - 3;
-    const std::string squeeze = widthOf(text.size(), font) > room ? fmt::format(R"( textLength="{}" lengthAdjust="spacingAndGlyphs")", room) : "";
-    out_ += fmt::format(R"(<text x="{}" y="{}" font-size="{}" text-anchor="middle" stroke="#ffffff" stroke-width="2.5" stroke-linejoin="round" )"
-                        R"(paint-order="stroke" fill="#000000"{}>{}</text>)",
-                        middle, baseline, font, squeeze, xmlText(text));
+    const int wide = widthOf(text.size(), font);
+    const int plate = std::min(room, wide + 2);
+    const std::string squeeze = wide > room ? fmt::format(R"( textLength="{}" lengthAdjust="spacingAndGlyphs")", room) : "";
+    out_ += fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" rx="2" fill="#ffffff" fill-opacity="0.8"/>)", middle - plate / 2,
+                        baseline - font + 1, plate, font);
+    out_ += fmt::format(R"(<text x="{}" y="{}" font-size="{}" text-anchor="middle"{}>{}</text>)", middle, baseline, font, squeeze, xmlText(text));
   }
 
   void drawCorner(int right, int y, int size) {
@@ -189,7 +191,7 @@ class Drawing {
                           size.width - size.width / 2, size.height * (i + 1) / shown - from, loanFill(use.borrowers[static_cast<std::size_t>(i)]));
     }
     drawCellText(x + size.width / 2, y + size.idFont + 2, size.idFont, std::to_string(use.cpu));
-    drawCellText(x + size.width / 2, y + size.height - 4, size.ownerFont, shortOwner(node_, use));
+    drawCellText(x + size.width / 2, y + size.height - 3, size.ownerFont, shortOwner(node_, use));
     if (use.changesHands) drawCorner(x + size.width, y, size.height / 3);
     out_ += "</g>\n";
   }

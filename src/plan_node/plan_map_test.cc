@@ -230,7 +230,7 @@ TEST(MapLayout, ACompactCellOf512CpusHoldsItsIdAndAMapFitsAWidePage) {
   EXPECT_GE(layout.cell.width, 4 * layout.cell.idFont * 6 / 10) << "four digits";
   EXPECT_GE(layout.cell.height, layout.cell.idFont + layout.cell.ownerFont) << "two lines";
   EXPECT_LE(layout.width, 1600);
-  EXPECT_LE(layout.height, 1200);
+  EXPECT_LE(layout.height, 1000);
 }
 
 // ---- style ----
