@@ -23,6 +23,8 @@ namespace coterie::cli {
 [[nodiscard]] Command makeTop();
 [[nodiscard]] Command makeEvents();
 [[nodiscard]] Command makeLogs();
+// cmd_plan.cc
+[[nodiscard]] Command makePlan();
 // cmd_admin.cc
 [[nodiscard]] Command makeKey();
 [[nodiscard]] Command makeDrc();

@@ -22,18 +22,15 @@ struct Source {
 
 bool isManifest(const fs::path& path) { return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json"; }
 
-void readFile(const std::string& path, std::vector<Source>& sources, std::vector<std::string>& faults) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) return faults.push_back(path + ": cannot be read; check that it exists and that you may read it"), void();
-  sources.push_back({path, std::move(text)});
+void readSource(const Context& context, const std::string& path, std::vector<Source>& sources, std::vector<std::string>& faults) {
+  auto text = readInput(context, path);
+  if (!text.ok()) return faults.push_back(text.error().message), void();
+  sources.push_back({path == "-" ? "standard input" : path, std::move(*text)});
 }
 
 void readPath(const Context& context, const std::string& path, std::vector<Source>& sources, std::vector<std::string>& faults) {
-  if (path == "-")
-    return sources.push_back({"standard input", {std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()}}), void();
   std::error_code ec;
-  if (!fs::is_directory(path, ec)) return readFile(path, sources, faults);
+  if (path == "-" || !fs::is_directory(path, ec)) return readSource(context, path, sources, faults);
   std::vector<std::string> files;
   for (auto entry = fs::directory_iterator(path, ec); !ec && entry != fs::directory_iterator(); entry.increment(ec)) {
     if (entry->is_regular_file(ec) && isManifest(entry->path())) files.push_back(entry->path().string());
@@ -41,10 +38,23 @@ void readPath(const Context& context, const std::string& path, std::vector<Sourc
   if (ec) return faults.push_back(path + ": cannot be read: " + ec.message()), void();
   if (files.empty()) faults.push_back(path + ": holds no *.yaml, *.yml or *.json file");
   std::sort(files.begin(), files.end());
-  for (const auto& file : files) readFile(file, sources, faults);
+  for (const auto& file : files) readSource(context, file, sources, faults);
 }
 
 }  // namespace
+
+Result<std::string> readInput(const Context& context, const std::string& path) {
+  if (path == "-") return std::string{std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()};
+  const auto unreadable = [&](std::string_view why) {
+    return Error{Code::InvalidArgument, "Unreadable", path + ": cannot be read" + std::string(why)};
+  };
+  std::error_code ec;
+  if (fs::is_directory(path, ec)) return unreadable(": it is a folder");
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.good() && !file.eof()) return unreadable("; check that it exists and that you may read it");
+  return text;
+}
 
 Manifests readManifests(const Context& context, const std::vector<std::string>& paths, const std::string& defaultNamespace) {
   Manifests manifests;

@@ -6,38 +6,13 @@
 #include "objects/fields.h"
 #include "objects/names.h"
 #include "objects/quantity.h"
+#include "objects/spec_fields.h"
 
 namespace coterie::objects {
 
 namespace {
 constexpr std::int64_t kMostInstances = 1000;
 constexpr double kLongestLatencyMs = 3600000;
-
-enum class Zero : std::uint8_t { Allowed, Refused };
-
-std::string zeroFault(std::string_view thing) { return "0 would let nothing run: leave the field out for no " + std::string(thing); }
-
-MilliCpu cpus(Fields& fields, std::string_view name, Zero zero, std::string_view thing) {
-  const Value* value = fields.find(name);
-  if (value == nullptr) return MilliCpu(0);
-  const Result<MilliCpu> parsed = parseCpus(*value);
-  if (!parsed.ok()) return fields.fault(name, parsed.error().message), MilliCpu(0);
-  if (zero == Zero::Refused && parsed->value == 0) fields.fault(name, zeroFault(thing));
-  return *parsed;
-}
-
-Bytes bytes(Fields& fields, std::string_view name, Bytes least, std::string_view thing) {
-  const Value* value = fields.find(name);
-  if (value == nullptr) return Bytes(0);
-  const Result<Bytes> parsed = parseBytes(*value);
-  if (!parsed.ok()) return fields.fault(name, parsed.error().message), Bytes(0);
-  if (parsed->value == 0) {
-    fields.fault(name, zeroFault(thing));
-  } else if (*parsed < least) {
-    fields.fault(name, "wanted at least " + bytesText(least) + ", found " + bytesText(*parsed));
-  }
-  return *parsed;
-}
 
 std::int64_t limit(Fields& fields, std::string_view name, std::int64_t most) {
   const Value* value = fields.find(name);
@@ -181,15 +156,6 @@ void decodeProbe(Fields& spec, ModelServiceSpec& into) {
   std::sort(into.probeShapes.begin(), into.probeShapes.end());
 }
 
-void decodeServiceClass(Fields& spec, ModelServiceSpec& into) {
-  const std::optional<std::string> text = spec.text("serviceClass");
-  if (!text) return;
-  into.latencyCritical = *text != "batch";
-  if (*text == "batch" || *text == "latency-critical") return;
-  const std::optional<std::string> near = nearest(*text, {"latency-critical", "batch"});
-  spec.fault("serviceClass",
-             "unknown class \"" + text->substr(0, 60) + "\"; " + (near ? "did you mean " + *near + "?" : "known are latency-critical and batch"));
-}
 }  // namespace
 
 std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, const std::string& path) {
@@ -200,12 +166,12 @@ std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, c
     decodeNamespaces(spec, decoded);
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
     Fields quota = spec.map("quota");
-    decoded.quota.cpus = cpus(quota, "cpus", Zero::Refused, "limit");
-    decoded.quota.memory = bytes(quota, "memory", Bytes(std::int64_t{1} << 20), "limit");
+    decoded.quota.cpus = cpusField(quota, "cpus", Zero::Refused, "limit");
+    decoded.quota.memory = bytesField(quota, "memory", Bytes(std::int64_t{1} << 20), Zero::Refused, "limit");
     decoded.quota.services = limit(quota, "services", 100000);
     decoded.quota.requestsPerSecond = limit(quota, "requestsPerSecond", 1000000000);
     decoded.quota.concurrentRequests = limit(quota, "concurrentRequests", 1000000);
-    decoded.quota.queuedBytes = bytes(quota, "queuedBytes", Bytes(1024), "limit");
+    decoded.quota.queuedBytes = bytesField(quota, "queuedBytes", Bytes(1024), Zero::Refused, "limit");
     quota.finish();
     spec.finish();
   }
@@ -221,14 +187,14 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     decodeModel(spec, decoded);
     decodeObjective(spec, decoded);
     decodeInstances(spec, decoded);
-    decoded.minCpus = cpus(spec, "minCpus", Zero::Allowed, "floor");
-    decoded.maxCpus = cpus(spec, "maxCpus", Zero::Refused, "ceiling");
+    decoded.minCpus = cpusField(spec, "minCpus", Zero::Allowed, "floor");
+    decoded.maxCpus = cpusField(spec, "maxCpus", Zero::Refused, "ceiling");
     if (decoded.maxCpus.value > 0 && decoded.maxCpus < decoded.minCpus) {
       spec.fault("maxCpus", cpusText(decoded.maxCpus) + " is less than minCpus, " + cpusText(decoded.minCpus));
     }
-    decoded.memory = bytes(spec, "memory", Bytes(std::int64_t{16} << 20), "limit of its own (it is measured then)");
+    decoded.memory = bytesField(spec, "memory", Bytes(std::int64_t{16} << 20), Zero::Refused, "limit of its own (it is measured then)");
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
-    decodeServiceClass(spec, decoded);
+    decoded.latencyCritical = latencyCriticalField(spec);
     decodeProbe(spec, decoded);
     spec.finish();
   }

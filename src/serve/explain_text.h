@@ -1,12 +1,11 @@
-// Reasons of the in-node scheduler as sentences. Reasons are enums and numbers everywhere else; text is made here only. Pure.
+// What `coterie explain` answers, from a plan's reasons (their sentences: allocation/reason_text.h) and from what they leave open. Pure.
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "admin/admin_backend.h"
-#include "agent/drc.h"
+#include "allocation/decide.h"
 
 namespace coterie::serve {
 
@@ -26,6 +25,5 @@ struct Situation {
 [[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant);
 // An answer for each question that neither the plan nor an obstacle has answered.
 void leaveNothingOpen(admin::Explanation& explanation, const Situation& situation);
-[[nodiscard]] std::string cpusText(MilliCpu cpus);  // "1.25 CPUs", "1 CPU"
 
 }  // namespace coterie::serve

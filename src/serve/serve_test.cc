@@ -271,13 +271,6 @@ TEST(ExplainText, aBindingQuotaIsNamedWithItsTenant) {
   EXPECT_EQ(texts.whyNotMore[0].message, "quota.cpus of tenant audio is 2.5 CPUs; its services are entitled to 2 CPUs together");
 }
 
-TEST(ExplainText, cpusReadAsPeopleWriteThem) {
-  EXPECT_EQ(cpusText(MilliCpu(1000)), "1 CPU");
-  EXPECT_EQ(cpusText(MilliCpu(250)), "0.25 CPUs");
-  EXPECT_EQ(cpusText(MilliCpu(12034)), "12.034 CPUs");
-  EXPECT_EQ(cpusText(MilliCpu(0)), "0 CPUs");
-}
-
 std::string shown(const std::function<void(std::FILE*)>& show) {
   char* text = nullptr;
   std::size_t size = 0;

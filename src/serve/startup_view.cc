@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "serve/explain_text.h"
+#include "allocation/reason_text.h"
 
 namespace coterie::serve {
 
@@ -56,7 +56,7 @@ std::string objectiveText(const controller::ServiceSummary& service) {
 
 std::string placeText(const agent::GroupView* group) {
   if (group == nullptr) return "-";
-  if (group->inPool) return fmt::format("pool, {}", cpusText(group->entitlement));
+  if (group->inPool) return fmt::format("pool, {}", allocation::cpusText(group->entitlement));
   CpuSet home;
   for (const auto& container : group->containers) home |= container.home;
   if (home.empty()) return "-";

@@ -1,0 +1,70 @@
+#include "allocation/reason_text.h"
+
+namespace coterie::allocation {
+
+namespace {
+std::string number(std::int64_t value) { return std::to_string(value); }
+std::string plural(std::int64_t count) { return count == 1 ? "" : "s"; }
+// "12.3" of 123 tenths.
+std::string tenths(std::int64_t value) { return number(value / 10) + "." + number(value % 10); }
+std::string milli(std::int64_t value) { return cpusText(MilliCpu(value)); }
+std::string seconds(std::int64_t nanos) {
+  constexpr std::int64_t kNanosPerTenth = 100'000'000;
+  return tenths((nanos + kNanosPerTenth / 2) / kNanosPerTenth) + " s";
+}
+}  // namespace
+
+std::string_view levelText(DomainLevel level) {
+  switch (level) {
+    case DomainLevel::Machine: return "machine";
+    case DomainLevel::Socket: return "socket";
+    case DomainLevel::Node: return "NUMA node";
+    case DomainLevel::Cache: return "cache cluster";
+    case DomainLevel::Core: return "core";
+  }
+  return "domain";
+}
+
+std::string cpusText(MilliCpu cpus) {
+  std::string digits = number(cpus.value % 1000);
+  digits.insert(0, 3 - digits.size(), '0');
+  while (!digits.empty() && digits.back() == '0') digits.pop_back();
+  return number(cpus.value / 1000) + (digits.empty() ? "" : "." + digits) + (cpus.value == 1000 ? " CPU" : " CPUs");
+}
+
+ReasonText reasonText(const Reason& reason, std::string_view tenant) {
+  using enum Question;
+  const std::int64_t a = reason.a;
+  const std::int64_t b = reason.b;
+  switch (reason.code) {
+    case ReasonCode::EntitledByWeight:
+      return {WhyThisMany, "its weight entitles it to " + milli(a) + " (" + tenths(b) + " % of the machine's share)"};
+    case ReasonCode::RaisedToFloor: return {WhyThisMany, "minCpus guarantees " + milli(a)};
+    case ReasonCode::CappedAtCeiling: return {WhyNotMore, "maxCpus ends at " + milli(a)};
+    case ReasonCode::CappedByQuota:
+      return {WhyNotMore,
+              "quota.cpus of tenant " + std::string(tenant) + " is " + milli(a) + "; its services are entitled to " + milli(b) + " together"};
+    case ReasonCode::PoolMember: return {WhyThisMany, milli(a) + " is less than a whole CPU, so it shares the pool in proportion to that"};
+    case ReasonCode::LeftoverKept: return {WhyThisMany, "it keeps the odd CPU " + number(a) + " that it had"};
+    case ReasonCode::LeftoverGranted: return {WhyThisMany, "it got the odd CPU " + number(a) + ": the largest remainder"};
+    case ReasonCode::LeftoverRefused:
+      return {WhyNotMore, "another service's claim on the odd CPU was larger (" + number(b) + " against " + number(a) + " thousandths)"};
+    case ReasonCode::PlacedTogether:
+      return {WhyThese, "they lie together in " + std::string(levelText(static_cast<DomainLevel>(a))) + " " + number(b)};
+    case ReasonCode::SpansDomains: return {WhyThese, "no single NUMA node has room: it spans " + number(a)};
+    case ReasonCode::KeptInPlace: return {WhyThese, "it keeps " + number(a) + " CPU" + plural(a) + " it had: moving costs more than it gains"};
+    case ReasonCode::MovedForBetterFit: return {WhyThese, number(a) + " CPU" + plural(a) + " moved for a better fit (gain " + number(b) + ")"};
+    case ReasonCode::MoveDeferred: return {WhyThese, "a better place is known; the move waits " + seconds(a) + " more"};
+    case ReasonCode::MovedOffline: return {WhyThese, "CPU " + number(a) + " went offline"};
+    case ReasonCode::PendingInsufficientCpu: return {WhyNotMore, "it waits: minCpus needs " + milli(a) + ", " + milli(b) + " are free of guarantees"};
+    case ReasonCode::LoanWoken:
+      return {WhyThisMany, "requests wait, so " + number(a) + (a == 1 ? " loan lane runs" : " loan lanes run") + " on idle CPUs of others"};
+    case ReasonCode::LoanParked: return {WhyNotMore, "its queue is empty: " + number(a) + (a == 1 ? " loan lane sleeps" : " loan lanes sleep")};
+    case ReasonCode::LoanRefusedIsolation: return {WhyNotMore, "isolation forbids borrowing from a neighbour"};
+    case ReasonCode::LendingOff: return {WhyNotMore, "lending is off"};
+    case ReasonCode::SharesFloat: return {WhyThese, "this policy pins nothing: it floats over all CPUs"};
+  }
+  return {WhyThese, {}};
+}
+
+}  // namespace coterie::allocation

@@ -1,0 +1,25 @@
+// Reasons as sentences, and the question each answers: the one text for `coterie explain`, `coterie plan node` and whoever shows a plan. Everywhere
+// else a reason is an enum with numbers. A sentence speaks of one group as "it" and has no full stop. O(length). Pure. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "allocation/decide.h"
+
+namespace coterie::allocation {
+
+enum class Question : std::uint8_t { WhyThese, WhyThisMany, WhyNotMore };
+
+struct ReasonText {
+  Question question{Question::WhyThese};
+  std::string sentence;
+};
+
+// tenant: the name of the group's tenant.
+[[nodiscard]] ReasonText reasonText(const Reason& reason, std::string_view tenant);
+[[nodiscard]] std::string_view levelText(DomainLevel level);  // "NUMA node"
+[[nodiscard]] std::string cpusText(MilliCpu cpus);            // "1.25 CPUs", "1 CPU"
+
+}  // namespace coterie::allocation

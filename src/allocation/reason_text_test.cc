@@ -1,0 +1,59 @@
+#include "allocation/reason_text.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace coterie::allocation {
+namespace {
+
+TEST(ReasonText, EveryReasonHasASentenceOfItsOwn) {
+  std::set<std::string> sentences;
+  for (int code = 0; code <= static_cast<int>(ReasonCode::SharesFloat); ++code) {
+    const ReasonText text = reasonText({GroupId(1), static_cast<ReasonCode>(code), 2, 3, {}}, "audio");
+    EXPECT_FALSE(text.sentence.empty()) << code;
+    EXPECT_NE(text.sentence.back(), '.') << text.sentence;
+    EXPECT_TRUE(sentences.insert(text.sentence).second) << text.sentence;
+  }
+}
+
+TEST(ReasonText, NumbersStandAsPeopleReadThem) {
+  struct Case {
+    Reason reason;
+    Question question;
+    const char* sentence;
+  };
+  const Case cases[] = {
+      {{{}, ReasonCode::EntitledByWeight, 1500, 125, {}},
+       Question::WhyThisMany,
+       "its weight entitles it to 1.5 CPUs (12.5 % of the machine's share)"},
+      {{{}, ReasonCode::PlacedTogether, 2, 33, {}}, Question::WhyThese, "they lie together in NUMA node 33"},
+      {{{}, ReasonCode::KeptInPlace, 1, 0, {}}, Question::WhyThese, "it keeps 1 CPU it had: moving costs more than it gains"},
+      {{{}, ReasonCode::KeptInPlace, 2, 0, {}}, Question::WhyThese, "it keeps 2 CPUs it had: moving costs more than it gains"},
+      {{{}, ReasonCode::MoveDeferred, 12'340'000'000, 0, {}}, Question::WhyThese, "a better place is known; the move waits 12.3 s more"},
+      {{{}, ReasonCode::MoveDeferred, 1, 0, {}}, Question::WhyThese, "a better place is known; the move waits 0.0 s more"},
+      {{{}, ReasonCode::PendingInsufficientCpu, 3000, 500, {}},
+       Question::WhyNotMore,
+       "it waits: minCpus needs 3 CPUs, 0.5 CPUs are free of guarantees"},
+      {{{}, ReasonCode::CappedByQuota, 2500, 2000, {}},
+       Question::WhyNotMore,
+       "quota.cpus of tenant audio is 2.5 CPUs; its services are entitled to 2 CPUs together"},
+      {{{}, ReasonCode::LoanWoken, 3, 0, {}}, Question::WhyThisMany, "requests wait, so 3 loan lanes run on idle CPUs of others"},
+  };
+  for (const Case& one : cases) {
+    const ReasonText text = reasonText(one.reason, "audio");
+    EXPECT_EQ(text.sentence, one.sentence);
+    EXPECT_EQ(text.question, one.question) << one.sentence;
+  }
+}
+
+TEST(ReasonText, CpusReadAsPeopleWriteThem) {
+  EXPECT_EQ(cpusText(MilliCpu(1000)), "1 CPU");
+  EXPECT_EQ(cpusText(MilliCpu(250)), "0.25 CPUs");
+  EXPECT_EQ(cpusText(MilliCpu(12034)), "12.034 CPUs");
+  EXPECT_EQ(cpusText(MilliCpu(0)), "0 CPUs");
+  EXPECT_EQ(cpusText(MilliCpu(7)), "0.007 CPUs");
+}
+
+}  // namespace
+}  // namespace coterie::allocation

@@ -1,0 +1,58 @@
+#include "objects/spec_fields.h"
+
+#include "objects/names.h"
+#include "objects/quantity.h"
+
+namespace coterie::objects {
+
+namespace {
+// "latency-critical and batch", "high, normal and low"
+std::string listed(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+}  // namespace
+
+std::string zeroFault(std::string_view thing) { return "0 would let nothing run: leave the field out for no " + std::string(thing); }
+
+MilliCpu cpusField(Fields& fields, std::string_view name, Zero zero, std::string_view thing) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return MilliCpu(0);
+  const Result<MilliCpu> parsed = parseCpus(*value);
+  if (!parsed.ok()) return fields.fault(name, parsed.error().message), MilliCpu(0);
+  if (zero == Zero::Refused && parsed->value == 0) fields.fault(name, zeroFault(thing));
+  return *parsed;
+}
+
+Bytes bytesField(Fields& fields, std::string_view name, Bytes least, Zero zero, std::string_view thing) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return Bytes(0);
+  const Result<Bytes> parsed = parseBytes(*value);
+  if (!parsed.ok()) return fields.fault(name, parsed.error().message), Bytes(0);
+  if (parsed->value == 0) {
+    if (zero == Zero::Refused) fields.fault(name, zeroFault(thing));
+  } else if (*parsed < least) {
+    fields.fault(name, "wanted at least " + bytesText(least) + ", found " + bytesText(*parsed));
+  }
+  return *parsed;
+}
+
+std::optional<std::size_t> wordField(Fields& fields, std::string_view name, std::string_view what, const std::vector<std::string_view>& words) {
+  const std::optional<std::string> text = fields.text(name);
+  if (!text) return std::nullopt;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (*text == words[i]) return i;
+  }
+  const std::optional<std::string> near = nearest(*text, words);
+  fields.fault(name, "unknown " + std::string(what) + " \"" + text->substr(0, 60) + "\"; " +
+                         (near ? "did you mean " + *near + "?" : "known are " + listed(words)));
+  return std::nullopt;
+}
+
+bool latencyCriticalField(Fields& fields) { return wordField(fields, "serviceClass", "class", {"latency-critical", "batch"}).value_or(0) == 0; }
+
+}  // namespace coterie::objects

@@ -1,0 +1,262 @@
+#include "plan_node/groups_file.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "objects/fields.h"
+#include "objects/names.h"
+#include "objects/quantity.h"
+#include "objects/spec_fields.h"
+#include "text/text.h"
+
+namespace coterie::plan_node {
+
+namespace {
+using objects::Fields;
+using objects::Zero;
+
+constexpr std::size_t kMostTenants = 10'000;
+constexpr std::size_t kMostGroups = 10'000;
+constexpr std::int64_t kMostContainers = 1'000;  // per group, as spec.instances
+constexpr std::int64_t kMostLoanLanes = CpuSet::kMaxId;
+
+std::string itemPath(const Fields& fields, std::string_view list, std::size_t index) {
+  return fields.pathOf(list) + "[" + std::to_string(index) + "]";
+}
+
+// A list of ids as the kernel writes it, or one id.
+CpuSet idsField(Fields& fields, std::string_view name) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return {};
+  if (const std::int64_t* id = value->asInt()) {
+    if (*id >= 0 && *id < CpuSet::kMaxId) return {static_cast<int>(*id)};
+    fields.fault(name, "wanted ids from 0 to " + std::to_string(CpuSet::kMaxId - 1) + ", found " + std::to_string(*id));
+    return {};
+  }
+  const std::string* text = value->asString();
+  if (text == nullptr) return fields.fault(name, "wanted ids as 0-3,8, found " + std::string(value->typeName())), CpuSet{};
+  const Result<CpuSet> ids = CpuSet::parse(*text);
+  if (!ids.ok()) {
+    fields.fault(name, "wanted ids as 0-3,8, found \"" + text->substr(0, 60) + "\"");
+  } else if (ids->empty()) {
+    fields.fault(name, "is empty: leave the field out for none");
+  }
+  return ids.ok() ? *ids : CpuSet{};
+}
+
+bool yesOrNo(Fields& fields, std::string_view name) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return false;
+  if (value->asBool() == nullptr) fields.fault(name, "wanted true or false, found " + std::string(value->typeName()));
+  return value->asBool() != nullptr && *value->asBool();
+}
+
+// In {home: 0-1,8} the comma ends the list, and 8 is read as a field.
+void sayWhereListsAreCut(Fields& fields) {
+  if (!fields.present()) return;
+  for (const auto& [key, value] : *fields.members()) {
+    if (!value.isNull() || key.find_first_not_of("0123456789-") != std::string::npos) continue;
+    (void)fields.find(key);  // known now, so that it is not answered twice
+    fields.fault(key, "a comma ends a value between braces: quote the list, as home: \"0-1,8\"");
+  }
+}
+
+// NAME or NAMESPACE/NAME.
+std::optional<std::string> groupNameFault(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash != std::string_view::npos) {
+    if (const auto fault = objects::labelNameFault(name.substr(0, slash))) return "the namespace " + *fault;
+    name.remove_prefix(slash + 1);
+  }
+  if (const auto fault = objects::labelNameFault(name)) return "the name " + *fault;
+  return std::nullopt;
+}
+
+class Reader {
+ public:
+  explicit Reader(ReadGroups& read) : file_(read.file), faults_(read.faults) {}
+
+  void readDocument(const Value& document) {
+    Fields fields(&document, "", document.line, faults_);
+    if (!fields.present()) return;
+    eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMostTenants,
+             [this](Fields& item, int line) { addTenant(item, line); });
+    eachItem(fields, "groups", "the services to plan for, each with a name and a tenant", kMostGroups,
+             [this](Fields& item, int line) { addGroup(item, line); });
+    file_.pool = idsField(fields, "pool");
+    fields.finish();
+    if (faults_.empty()) refuseSharedHomes();
+  }
+
+ private:
+  // Hands over each map of a list that must be there and hold something.
+  template <typename F>
+  void eachItem(Fields& fields, std::string_view name, std::string_view what, std::size_t most, const F& read) {
+    if (fields.require(name, what) == nullptr) return;
+    const Value::List* list = fields.list(name);
+    if (list == nullptr) return;
+    if (list->empty()) return fields.fault(name, "is empty: wanted " + std::string(what));
+    if (list->size() > most) return fields.fault(name, "at most " + std::to_string(most) + " of them");
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const Value& value = (*list)[i];
+      const int line = value.line > 0 ? value.line : fields.lineOf(name);
+      if (value.isNull()) {
+        fields.faultAt(itemPath(fields, name, i), line, "holds nothing: wanted " + std::string(what));
+        continue;
+      }
+      Fields item(&value, itemPath(fields, name, i), line, faults_);
+      if (!item.present()) continue;
+      read(item, line);
+      item.finish();
+    }
+  }
+
+  // The name of an entry, if it is there, well-formed and new.
+  template <typename Check>
+  std::string nameOf(Fields& item, std::string_view what, int line, const Check& check, std::map<std::string, int>& lines) {
+    if (item.require("name", what) == nullptr) return {};
+    const std::optional<std::string> name = item.text("name");
+    if (!name) return {};
+    if (const auto wrong = check(*name)) return item.fault("name", *wrong), std::string{};
+    const auto [first, fresh] = lines.try_emplace(*name, line);
+    if (!fresh) item.fault("name", *name + " is there twice; first on line " + std::to_string(first->second) + ": give this one another name");
+    return *name;
+  }
+
+  void addTenant(Fields& item, int line) {
+    TenantEntry tenant;
+    tenant.line = line;
+    const auto fault = [](std::string_view name) -> std::optional<std::string> {
+      const auto wrong = objects::labelNameFault(name);
+      return wrong ? std::optional("the name " + *wrong) : std::nullopt;
+    };
+    tenant.name = nameOf(item, "the tenant's name", line, fault, tenantLines_);
+    tenant.weight = item.whole("weight", {1, 10000}).value_or(100);
+    Fields quota = item.map("quota");
+    tenant.cap = objects::cpusField(quota, "cpus", Zero::Refused, "limit");
+    quota.finish();
+    file_.tenants.push_back(std::move(tenant));
+  }
+
+  void addGroup(Fields& item, int line) {
+    using allocation::Band;
+    using allocation::Lend;
+    GroupEntry group;
+    group.line = line;
+    group.name = nameOf(item, "the group's name, as audio/speech", line, groupNameFault, groupLines_);
+    group.tenant = tenantOf(item);
+    group.weight = item.whole("weight", {1, 10000}).value_or(100);
+    group.band =
+        static_cast<Band>(objects::wordField(item, "band", "band", {"high", "normal", "low"}).value_or(static_cast<std::size_t>(Band::Normal)));
+    group.floor = objects::cpusField(item, "minCpus", Zero::Allowed, "floor");
+    group.ceiling = objects::cpusField(item, "maxCpus", Zero::Refused, "ceiling");
+    if (group.ceiling.value > 0 && group.ceiling < group.floor)
+      item.fault("maxCpus", objects::cpusText(group.ceiling) + " is less than minCpus, " + objects::cpusText(group.floor));
+    group.latencyCritical = objects::latencyCriticalField(item);
+    group.lend = static_cast<Lend>(objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0));
+    group.containers = containersOf(item, line);
+    group.demand = objects::cpusField(item, "demand", Zero::Allowed, "demand");
+    group.queued = yesOrNo(item, "queued");
+    if (const auto lanes = item.whole("loanLanes", {0, kMostLoanLanes})) group.loanLanes = static_cast<int>(*lanes);
+    file_.groups.push_back(std::move(group));
+  }
+
+  std::size_t tenantOf(Fields& item) {
+    if (item.require("tenant", "one of the tenants above") == nullptr) return 0;
+    const std::optional<std::string> name = item.text("tenant");
+    if (!name) return 0;
+    std::vector<std::string_view> names;
+    for (std::size_t t = 0; t < file_.tenants.size(); ++t) {
+      if (file_.tenants[t].name == *name) return t;
+      if (!file_.tenants[t].name.empty()) names.push_back(file_.tenants[t].name);
+    }
+    const auto near = objects::nearest(*name, names);
+    item.fault("tenant", "no tenant \"" + name->substr(0, 60) + "\" is listed; " + (near ? "did you mean " + *near + "?" : "add it to tenants"));
+    return 0;
+  }
+
+  // instances: a number, or a list of maps.
+  std::vector<ContainerEntry> containersOf(Fields& item, int line) {
+    ContainerEntry fresh;
+    fresh.line = line;
+    const Value* value = item.find("instances");
+    if (value == nullptr) return {fresh};
+    const Value::List* list = value->asList();
+    if (list == nullptr) {
+      if (value->asInt() == nullptr) {
+        item.fault("instances", "wanted a whole number, or a list of those that run; found " + std::string(value->typeName()));
+        return {fresh};
+      }
+      return std::vector<ContainerEntry>(static_cast<std::size_t>(item.whole("instances", {1, kMostContainers}).value_or(1)), fresh);
+    }
+    if (list->empty() || list->size() > static_cast<std::size_t>(kMostContainers)) {
+      item.fault("instances", list->empty() ? "is empty: a group has at least one; leave the field out for one that does not run yet"
+                                            : "at most " + std::to_string(kMostContainers) + " of them");
+      return {fresh};
+    }
+    std::vector<ContainerEntry> containers;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const Value& one = (*list)[i];
+      ContainerEntry container;
+      container.line = one.line > 0 ? one.line : line;
+      Fields fields(&one, itemPath(item, "instances", i), container.line, faults_);  // nothing: not placed yet
+      container.home = idsField(fields, "home");
+      container.memoryNodes = idsField(fields, "memoryNodes");
+      container.loans = idsField(fields, "loans");
+      container.resident = objects::bytesField(fields, "resident", Bytes(0), Zero::Allowed, "memory");
+      container.cpuWeight = fields.whole("cpuWeight", {1, 10000});
+      sayWhereListsAreCut(fields);
+      fields.finish();
+      if (container.loans.intersects(container.home))
+        fields.fault("loans", "CPU " + std::to_string((container.loans & container.home).first()) + " is its own home: a loan is another's CPU");
+      containers.push_back(std::move(container));
+    }
+    return containers;
+  }
+
+  // No state of the product has a CPU that is the home of two groups, except the pool's.
+  void refuseSharedHomes() {
+    struct Holder {
+      std::size_t group;
+      int line;
+    };
+    std::map<int, Holder> holders;
+    for (std::size_t g = 0; g < file_.groups.size(); ++g) {
+      for (std::size_t c = 0; c < file_.groups[g].containers.size(); ++c) {
+        const ContainerEntry& container = file_.groups[g].containers[c];
+        for (const int cpu : container.home - file_.pool) {
+          const auto [first, fresh] = holders.try_emplace(cpu, Holder{g, container.line});
+          if (fresh || first->second.group == g) continue;
+          faults_.push_back({"groups[" + std::to_string(g) + "].instances[" + std::to_string(c) + "].home", container.line,
+                             "CPU " + std::to_string(cpu) + " is the home of " + file_.groups[first->second.group].name + " too (line " +
+                                 std::to_string(first->second.line) + "): take it from one of them, or list it in pool"});
+          break;
+        }
+      }
+    }
+  }
+
+  GroupsFile& file_;
+  Faults& faults_;
+  std::map<std::string, int> tenantLines_;
+  std::map<std::string, int> groupLines_;
+};
+}  // namespace
+
+ReadGroups readGroups(std::string_view yaml) {
+  ReadGroups read;
+  text::Documents documents = text::parseYaml(yaml);
+  read.faults = std::move(documents.faults);
+  if (!read.faults.empty()) return read;
+  if (documents.values.size() != 1) {
+    const bool none = documents.values.empty();
+    read.faults.push_back({"", none ? 1 : documents.values[1].line,
+                           none ? "holds nothing: wanted tenants and groups" : "a second document: wanted tenants and groups in one, without ---"});
+    return read;
+  }
+  Reader(read).readDocument(documents.values.front());
+  return read;
+}
+
+}  // namespace coterie::plan_node

@@ -1,0 +1,86 @@
+// The groups to plan for, as a person writes them: one YAML document, spelt as the product's own manifests are wherever these have a word.
+//
+//   tenants:                      # at least one
+//     - name: audio
+//       weight: 100               # as in Tenant; default 100
+//       quota: {cpus: 8}          # what the tenant's groups own together; left out: no limit
+//   groups:                       # at least one; the order is the order in which they came
+//     - name: audio/speech        # NAME or NAMESPACE/NAME, once
+//       tenant: audio
+//       weight: 200               # within the tenant; default 100
+//       band: high                # high, normal (default), low
+//       minCpus: 500m             # floor; default 0
+//       maxCpus: 4                # ceiling; left out: the machine
+//       serviceClass: batch       # latency-critical (default) or batch
+//       lend: never               # when-idle (default) or never
+//       instances: 2              # containers: how many (default 1); or those that run, with what each has (left out: none):
+//       instances: [{home: 0-3, memoryNodes: 0, loans: 8-9, resident: 2Gi, cpuWeight: 100}]
+//       demand: 1500m             # CPUs that it could use now; default 0
+//       queued: true              # requests wait although all own lanes are busy; default false
+//       loanLanes: 4              # per container; default: as many as maxCpus, or the machine's CPUs
+//   pool: 4-5                     # the CPUs that are the shared pool's now; left out: there is none
+//
+// Every fault is listed with path, line and fix: unknown fields, wrong types, values out of range, empty lists, what is there twice, a tenant that is
+// not listed, and a CPU that two groups call home outside the pool. O(bytes + CPUs named). Pure. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "allocation/decide.h"
+#include "base/cpu_set.h"
+#include "base/units.h"
+#include "model/fault.h"
+
+namespace coterie::plan_node {
+
+struct TenantEntry {
+  std::string name;
+  std::int64_t weight{100};
+  MilliCpu cap;  // 0: none
+  int line{0};
+};
+
+// One container, as far as it runs already.
+struct ContainerEntry {
+  CpuSet home;  // empty: not placed yet
+  CpuSet memoryNodes;
+  CpuSet loans;  // a loan lane is awake on each
+  Bytes resident;
+  std::optional<std::int64_t> cpuWeight;
+  int line{0};
+};
+
+struct GroupEntry {
+  std::string name;
+  std::size_t tenant{0};  // index into the tenants
+  std::int64_t weight{100};
+  allocation::Band band{allocation::Band::Normal};
+  MilliCpu floor;
+  MilliCpu ceiling;  // 0: the machine
+  bool latencyCritical{true};
+  allocation::Lend lend{allocation::Lend::WhenIdle};
+  std::vector<ContainerEntry> containers;  // at least one
+  MilliCpu demand;
+  bool queued{false};
+  std::optional<int> loanLanes;
+  int line{0};
+};
+
+struct GroupsFile {
+  std::vector<TenantEntry> tenants;
+  std::vector<GroupEntry> groups;
+  CpuSet pool;
+};
+
+struct ReadGroups {
+  GroupsFile file;
+  Faults faults;  // not empty: do not use the file
+};
+
+[[nodiscard]] ReadGroups readGroups(std::string_view yaml);
+
+}  // namespace coterie::plan_node

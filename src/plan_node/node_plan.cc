@@ -1,0 +1,203 @@
+#include "plan_node/node_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "allocation/objective.h"
+#include "allocation/selection.h"
+
+namespace coterie::plan_node {
+
+namespace {
+using allocation::PolicyName;
+
+constexpr std::int64_t kCpu = 1000;
+constexpr std::int64_t kDefaultWeight = 100;    // of a new cgroup
+constexpr Instant kNow{std::chrono::hours(1)};  // long after everything that has happened
+constexpr std::int64_t kQuarters = 4;
+
+constexpr PolicyName kPolicies[] = {PolicyName::Drc, PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle,
+                                    PolicyName::CpuManagerMulti};
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+int loanLanesOf(const GroupEntry& entry, int usableCpus) {
+  int lanes = usableCpus;
+  if (entry.ceiling.value > 0) lanes = static_cast<int>(std::min<std::int64_t>(lanes, (entry.ceiling.value + kCpu - 1) / kCpu));
+  lanes = entry.loanLanes.value_or(lanes);
+  for (const ContainerEntry& container : entry.containers) lanes = std::max(lanes, container.loans.count());
+  return lanes;
+}
+
+allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int usableCpus, std::int32_t& nextInstance) {
+  const GroupEntry& entry = file.groups[index];
+  const TenantEntry& tenant = file.tenants[entry.tenant];
+  allocation::GroupState state;
+  state.id = GroupId(static_cast<std::int32_t>(index));
+  state.tenant = TenantId(static_cast<std::int32_t>(entry.tenant));
+  state.band = entry.band;
+  state.tenantWeight = tenant.weight;
+  state.weight = entry.weight;
+  state.tenantCap = tenant.cap;
+  state.floor = entry.floor;
+  state.ceiling = entry.ceiling.value > 0 ? entry.ceiling : MilliCpu(kCpu * CpuSet::kMaxId);
+  state.latencyCritical = entry.latencyCritical;
+  state.lend = entry.lend;
+  state.loanLanes = loanLanesOf(entry, usableCpus);
+  state.joined = Instant{} + Nanos(static_cast<std::int64_t>(index));
+  state.demand = entry.demand;
+  state.queuedBeyondOwnLanes = entry.queued;
+  state.demandBelowEntitlementSince = Instant{};  // only looked at where the demand is below
+  for (const ContainerEntry& container : entry.containers) {
+    allocation::ContainerState& made = state.containers.emplace_back();
+    made.id = InstanceId(nextInstance++);
+    made.home = container.home;
+    made.memoryNodes = container.memoryNodes;
+    made.loans = container.loans;
+    made.awakeLoanLanes = container.loans.count();
+    made.resident = container.resident;
+    made.cpuWeight = container.cpuWeight.value_or(container.home.empty() ? kDefaultWeight : 0);
+  }
+  return state;
+}
+
+// J of homes: per group its containers' sets. What lies in the pool is the pool's, which counts as one container of a tenant of its own.
+std::int64_t costOf(const allocation::Layout& layout, const allocation::Snapshot& snapshot, const std::vector<std::vector<CpuSet>>& homes,
+                    const CpuSet& pool) {
+  std::vector<TenantId> tenants;
+  for (const allocation::GroupState& group : snapshot.groups) tenants.push_back(group.tenant);
+  tenants.emplace_back();
+  allocation::Board board(layout, tenants);
+  const int poolClaimant = board.claimants() - 1;
+  for (const int position : layout.toPositions(pool)) board.give(position, poolClaimant);
+  std::int64_t cost = 0;
+  for (int g = 0; g < poolClaimant; ++g) {
+    std::vector<allocation::Positions> containers;
+    for (const CpuSet& home : homes[at(g)]) {
+      containers.push_back(layout.toPositions(home - pool));
+      for (const int position : containers.back()) {
+        if (board.owner(position) == allocation::kFree) board.give(position, g);
+      }
+    }
+    cost += allocation::groupCost(layout, board.owned(g), containers);
+  }
+  return cost + allocation::groupCost(layout, board.owned(poolClaimant), {board.owned(poolClaimant)}) + allocation::boardCost(board);
+}
+
+void addCosts(NodePlan& node) {
+  const allocation::Layout layout = allocation::makeLayout(*node.machine, node.request.reserved);
+  std::vector<std::vector<CpuSet>> held;
+  std::vector<std::vector<CpuSet>> planned;
+  bool anyHeld = false;
+  bool anyInPool = false;
+  CpuSet heldPool;
+  for (std::size_t g = 0; g < node.snapshot.groups.size(); ++g) {
+    held.emplace_back();
+    planned.emplace_back();
+    for (const allocation::ContainerState& container : node.snapshot.groups[g].containers) {
+      held.back().push_back(container.home);
+      anyHeld = anyHeld || !container.home.empty();
+      if (container.home.intersects(node.snapshot.pool)) heldPool = node.snapshot.pool;
+    }
+    for (const allocation::ContainerTarget& container : node.plan.groups[g].containers) planned.back().push_back(container.home);
+    anyInPool = anyInPool || node.plan.groups[g].inPool;
+  }
+  node.cost = costOf(layout, node.snapshot, planned, anyInPool ? node.plan.pool : CpuSet{});
+  if (anyHeld) node.costNow = costOf(layout, node.snapshot, held, heldPool);
+}
+
+void addChanges(NodePlan& node) {
+  for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
+    const allocation::GroupTarget& target = node.plan.groups[g];
+    if (target.pending) node.pending.push_back(g);
+    for (std::size_t c = 0; c < target.containers.size(); ++c) {
+      const CpuSet& from = node.snapshot.groups[g].containers[c].home;
+      const CpuSet& to = target.containers[c].home;
+      if (!from.empty() && !(from == to)) node.moves.push_back({g, c, from, to});
+    }
+  }
+}
+}  // namespace
+
+std::string_view policyText(PolicyName policy) {
+  switch (policy) {
+    case PolicyName::Drc: return "drc";
+    case PolicyName::NoneSingle: return "none-single";
+    case PolicyName::NoneMulti: return "none-multi";
+    case PolicyName::CpuManagerSingle: return "cpu-manager-single";
+    case PolicyName::CpuManagerMulti: return "cpu-manager-multi";
+  }
+  return "unknown";
+}
+
+const std::vector<std::string>& policyNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const PolicyName policy : kPolicies) all.emplace_back(policyText(policy));
+    return all;
+  }();
+  return names;
+}
+
+std::optional<PolicyName> policyNamed(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kPolicies), std::end(kPolicies), [&](PolicyName policy) { return policyText(policy) == name; });
+  return found == std::end(kPolicies) ? std::nullopt : std::optional(*found);
+}
+
+NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequest& request) {
+  NodePlan node;
+  node.machine = &machine;
+  node.file = &file;
+  node.request = request;
+  node.usable = allocation::usableCpus(machine, request.reserved);
+  node.snapshot.machine = &machine;
+  node.snapshot.reserved = request.reserved;
+  node.snapshot.pool = file.pool;
+  node.snapshot.now = kNow;
+  std::int32_t nextInstance = 0;
+  for (std::size_t g = 0; g < file.groups.size(); ++g) node.snapshot.groups.push_back(stateOf(file, g, node.usable.count(), nextInstance));
+  allocation::Config config;
+  config.policy = request.policy;
+  node.plan = allocation::decide(node.snapshot, config);
+  if (!node.usable.empty()) addCosts(node);
+  addChanges(node);
+  return node;
+}
+
+std::string costText(std::int64_t quarters) {
+  static constexpr std::string_view kParts[] = {"", ".25", ".5", ".75"};
+  return std::to_string(quarters / kQuarters) + std::string(kParts[quarters % kQuarters]);
+}
+
+std::string pendingText(const NodePlan& plan) {
+  if (plan.pending.empty()) return {};
+  std::string text = std::to_string(plan.pending.size()) + (plan.pending.size() == 1 ? " group is pending: " : " groups are pending: ");
+  for (std::size_t i = 0; i < plan.pending.size(); ++i) text += (i == 0 ? "" : ", ") + plan.file->groups[plan.pending[i]].name;
+  return text;
+}
+
+std::string_view stepName(allocation::StepKind kind) {
+  using allocation::StepKind;
+  switch (kind) {
+    case StepKind::WidenAncestors: return "WidenAncestors";
+    case StepKind::NarrowHome: return "NarrowHome";
+    case StepKind::WidenHome: return "WidenHome";
+    case StepKind::SwapHome: return "SwapHome";
+    case StepKind::SetLoans: return "SetLoans";
+    case StepKind::SetMemoryNodes: return "SetMemoryNodes";
+    case StepKind::SetWeight: return "SetWeight";
+    case StepKind::NarrowAncestors: return "NarrowAncestors";
+  }
+  return "Unknown";
+}
+
+std::size_t containerIndex(const NodePlan& plan, std::size_t group, InstanceId instance) {
+  return static_cast<std::size_t>(instance.value - plan.snapshot.groups[group].containers.front().id.value);
+}
+
+int domainCount(const Machine& machine, DomainLevel level) {
+  return static_cast<int>(std::count_if(machine.domains.begin(), machine.domains.end(),
+                                        [&](const Domain& domain) { return domain.level == level && !domain.cpus.empty(); }));
+}
+
+}  // namespace coterie::plan_node

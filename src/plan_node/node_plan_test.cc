@@ -1,0 +1,226 @@
+#include "plan_node/node_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "allocation/invariants.h"
+#include "plan_node/plan_json.h"
+#include "plan_node/plan_rig.h"
+#include "plan_node/plan_table.h"
+#include "testing/machine_generator.h"
+#include "text/text.h"
+
+namespace coterie::plan_node {
+namespace {
+
+std::vector<Machine> allMachines() {
+  std::vector<Machine> machines;
+  for (const std::string_view name : testing::machineNames()) machines.push_back(testing::machineNamed(name));
+  for (const int cpus : {8, 64, 128, 256, 512}) machines.push_back(testing::bigMachine(cpus));
+  return machines;
+}
+
+const Value& at(const Value& value, std::string_view key) {
+  static const Value nothing;
+  const Value* member = value.find(key);
+  EXPECT_NE(member, nullptr) << key;
+  return member != nullptr ? *member : nothing;
+}
+std::string textAt(const Value& value, std::string_view key) {
+  const std::string* text = at(value, key).asString();
+  return text != nullptr ? *text : "no text";
+}
+std::int64_t intAt(const Value& value, std::string_view key) {
+  const std::int64_t* number = at(value, key).asInt();
+  return number != nullptr ? *number : -1;
+}
+const Value::List& listAt(const Value& value, std::string_view key) {
+  static const Value::List nothing;
+  const Value::List* list = at(value, key).asList();
+  EXPECT_NE(list, nullptr) << key;
+  return list != nullptr ? *list : nothing;
+}
+
+TEST(NodePlan, IsSoundOnEveryMachineUnderEveryPolicy) {
+  for (const Machine& machine : allMachines()) {
+    const GroupsFile file = groupsFor(machine);
+    for (const std::string& name : policyNames()) {
+      const NodePlan plan = planNode(machine, file, {*policyNamed(name), {}});
+      allocation::Config config;
+      config.policy = plan.request.policy;
+      for (const allocation::Violation& violation : allocation::checkPlan(plan.snapshot, plan.plan, config))
+        ADD_FAILURE() << machine.name << " " << name << " H" << violation.rule << " group " << violation.group.value << " " << violation.what;
+      ASSERT_EQ(plan.plan.groups.size(), file.groups.size()) << machine.name;
+      for (std::size_t g = 0; g < file.groups.size(); ++g) EXPECT_EQ(plan.plan.groups[g].id.value, static_cast<int>(g));
+      EXPECT_TRUE(plan.moves.empty()) << "nobody ran";
+      EXPECT_FALSE(plan.costNow) << "nobody ran";
+    }
+  }
+}
+
+TEST(NodePlan, TheGroupThatCannotFitIsPendingAndNamed) {
+  const Machine machine = testing::machineNamed("2x2-nodes");
+  const GroupsFile file = groupsFor(machine);
+  const NodePlan plan = planNode(machine, file, {});
+  EXPECT_EQ(plan.pending, std::vector<std::size_t>{5});
+  EXPECT_EQ(pendingText(plan), "1 group is pending: video/greedy");
+  EXPECT_EQ(planText(plan).places.rows.back()[4], "pending");
+}
+
+TEST(NodePlan, OnceInForceNothingIsWrittenAndNobodyMoves) {
+  for (const Machine& machine : allMachines()) {
+    GroupsFile file = groupsFor(machine);
+    file.groups.pop_back();  // the one that waits
+    const NodePlan first = planNode(machine, file, {});
+    const GroupsFile running = after(first);
+    const NodePlan second = planNode(machine, running, {});
+    EXPECT_TRUE(second.plan.steps.empty()) << machine.name << ": " << (second.plan.steps.empty() ? "" : stepName(second.plan.steps.front().kind));
+    EXPECT_TRUE(second.moves.empty()) << machine.name;
+    ASSERT_TRUE(second.costNow) << machine.name;
+    EXPECT_EQ(*second.costNow, second.cost) << machine.name;
+    EXPECT_EQ(second.cost, first.cost) << machine.name;
+  }
+}
+
+TEST(NodePlan, AGroupScatteredOverTheNodesIsGathered) {
+  const Machine machine = testing::regularMachine("2 nodes", {2, 1, 1, 4, 1});
+  const GroupsFile file = groupsFrom(
+      "tenants: [{name: a}, {name: b}]\ngroups:\n  - {name: x, tenant: a, instances: [{home: \"0,2,4,6\"}]}\n"
+      "  - {name: y, tenant: b, instances: [{home: \"1,3,5,7\"}]}\n");
+  const NodePlan plan = planNode(machine, file, {});
+  ASSERT_TRUE(plan.costNow);
+  EXPECT_LT(plan.cost, *plan.costNow);
+  EXPECT_FALSE(plan.moves.empty());
+  for (const ContainerMove& move : plan.moves) {
+    EXPECT_EQ(move.from, file.groups[move.group].containers[move.container].home);
+    EXPECT_EQ(move.to, plan.plan.groups[move.group].containers[move.container].home);
+  }
+  const PlanText text = planText(plan);
+  EXPECT_EQ(text.moves.rows.size(), plan.moves.size());
+  EXPECT_EQ(text.steps.rows.size(), plan.plan.steps.size());
+}
+
+TEST(NodePlan, ReservedCpusAreNobodys) {
+  const Machine machine = testing::machineNamed("smt-8");
+  const GroupsFile file = groupsFor(machine);
+  const NodePlan plan = planNode(machine, file, {allocation::PolicyName::Drc, CpuSet{0, 4}});
+  EXPECT_FALSE(plan.usable.intersects(CpuSet{0, 4}));
+  for (const allocation::GroupTarget& target : plan.plan.groups) {
+    for (const allocation::ContainerTarget& container : target.containers) EXPECT_TRUE((container.home | container.loans).isSubsetOf(plan.usable));
+  }
+}
+
+TEST(NodePlan, AMachineOfWhichNothingMayBeUsedLeavesEverybodyPending) {
+  const Machine machine = testing::machineNamed("flat-2");
+  const GroupsFile file = groupsFor(machine);
+  const NodePlan plan = planNode(machine, file, {allocation::PolicyName::Drc, machine.online});
+  EXPECT_EQ(plan.pending.size(), file.groups.size());
+  EXPECT_EQ(plan.cost, 0);
+  EXPECT_FALSE(planText(plan).summary.empty());
+}
+
+TEST(NodePlan, LoanLanesAreAsManyAsTheCeilingOrTheMachine) {
+  const Machine machine = testing::machineNamed("smt-8");
+  const GroupsFile file = groupsFrom(
+      "tenants: [{name: a}]\ngroups:\n  - {name: open, tenant: a}\n  - {name: ends, tenant: a, maxCpus: 2500m}\n  - {name: says, tenant: a, "
+      "loanLanes: 1}\n");
+  const NodePlan plan = planNode(machine, file, {});
+  EXPECT_EQ(plan.snapshot.groups[0].loanLanes, 8);
+  EXPECT_EQ(plan.snapshot.groups[1].loanLanes, 3);
+  EXPECT_EQ(plan.snapshot.groups[2].loanLanes, 1);
+}
+
+// J as the quality tests compute it, from sets: here only what can be told at a glance.
+TEST(NodePlan, CostIsJ) {
+  const Machine machine = testing::regularMachine("2 nodes", {2, 1, 1, 2, 1});  // 0-1 | 2-3
+  const auto costNow = [&](const std::string& x, const std::string& y) {
+    const GroupsFile file = groupsFrom("tenants: [{name: a}, {name: b}]\ngroups:\n  - {name: x, tenant: a, instances: [{home: \"" + x +
+                                       "\"}]}\n  - {name: y, tenant: b, instances: [{home: \"" + y + "\"}]}\n");
+    return *planNode(machine, file, {}).costNow;
+  };
+  EXPECT_EQ(costNow("0-1", "2-3"), 0);
+  // Each has two CPUs that span the machine: 2*16 + 2*16/4, and two tenants share either cache.
+  EXPECT_EQ(costNow("0,2", "1,3"), 4 * (2 * (32 + 8) + 2));
+  EXPECT_EQ(costNow("0", "2-3"), 4) << "a cache partly free";
+  EXPECT_EQ(costText(0), "0");
+  EXPECT_EQ(costText(49), "12.25");
+  EXPECT_EQ(costText(6), "1.5");
+}
+
+TEST(NodePlan, PoliciesHaveNames) {
+  std::set<std::string> seen;
+  for (const std::string& name : policyNames()) {
+    EXPECT_TRUE(seen.insert(name).second);
+    ASSERT_TRUE(policyNamed(name));
+    EXPECT_EQ(policyText(*policyNamed(name)), name);
+  }
+  EXPECT_EQ(policyNames().front(), "drc");
+  EXPECT_FALSE(policyNamed("best"));
+}
+
+TEST(PlanTable, HasARowForEveryContainerAndAReasonForEveryGroup) {
+  for (const Machine& machine : allMachines()) {
+    const GroupsFile file = groupsFor(machine);
+    const NodePlan plan = planNode(machine, file, {});
+    const PlanText text = planText(plan);
+    std::size_t containers = 0;
+    for (const GroupEntry& group : file.groups) containers += group.containers.size();
+    EXPECT_EQ(text.places.rows.size(), containers);
+    for (const auto& row : text.places.rows) EXPECT_EQ(row.size(), text.places.header.size());
+    for (const auto& row : text.steps.rows) EXPECT_EQ(row.size(), text.steps.header.size());
+    ASSERT_EQ(text.reasons.size(), file.groups.size());
+    for (const GroupReasons& group : text.reasons) EXPECT_FALSE(group.lines.empty()) << machine.name << " " << group.group;
+  }
+}
+
+TEST(PlanJson, ParsesAndEqualsThePlan) {
+  for (const Machine& machine : allMachines()) {
+    const GroupsFile file = groupsFor(machine);
+    const NodePlan plan = planNode(machine, file, {});
+    const Value made = planValue(plan);
+    const auto parsed = text::parseJson(text::printJson(made, text::JsonStyle::Indented));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_TRUE(*parsed == made) << machine.name;
+    EXPECT_EQ(textAt(*parsed, "policy"), "drc");
+    EXPECT_EQ(textAt(*parsed, "poolCpus"), plan.plan.pool.toString());
+    EXPECT_EQ(textAt(at(*parsed, "machine"), "onlineCpus"), machine.online.toString());
+    const Value::List& groups = listAt(*parsed, "groups");
+    ASSERT_EQ(groups.size(), plan.plan.groups.size());
+    std::size_t reasons = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      EXPECT_EQ(textAt(groups[g], "name"), file.groups[g].name);
+      EXPECT_EQ(intAt(groups[g], "entitlementMilliCpu"), plan.plan.groups[g].entitlement.value);
+      const Value::List& containers = listAt(groups[g], "containers");
+      ASSERT_EQ(containers.size(), plan.plan.groups[g].containers.size());
+      for (std::size_t c = 0; c < containers.size(); ++c) {
+        const allocation::ContainerTarget& target = plan.plan.groups[g].containers[c];
+        EXPECT_EQ(textAt(containers[c], "homeCpus"), target.home.toString());
+        EXPECT_EQ(textAt(containers[c], "memoryNodes"), target.memoryNodes.toString());
+        EXPECT_EQ(textAt(containers[c], "loanCpus"), target.loans.toString());
+        EXPECT_EQ(intAt(containers[c], "ownLanes"), target.ownLanes);
+        EXPECT_EQ(intAt(containers[c], "loanLanes"), target.awakeLoanLanes);
+      }
+      reasons += listAt(groups[g], "reasons").size();
+    }
+    EXPECT_EQ(reasons, plan.plan.reasons.size());
+    const Value::List& steps = listAt(*parsed, "steps");
+    ASSERT_EQ(steps.size(), plan.plan.steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_EQ(textAt(steps[i], "write"), stepName(plan.plan.steps[i].kind));
+      EXPECT_EQ(textAt(steps[i], "cpus"), plan.plan.steps[i].cpus.toString());
+      EXPECT_EQ(listAt(steps[i], "waitsFor").size(), plan.plan.steps[i].waitsFor.size());
+    }
+    EXPECT_EQ(listAt(*parsed, "pending").size(), plan.pending.size());
+  }
+}
+
+TEST(PlanJson, TheSameQuestionHasTheSameAnswerToTheByte) {
+  const Machine machine = testing::bigMachine(64);
+  const GroupsFile file = groupsFor(machine);
+  EXPECT_EQ(text::printJson(planValue(planNode(machine, file, {}))), text::printJson(planValue(planNode(machine, file, {}))));
+}
+
+}  // namespace
+}  // namespace coterie::plan_node
