@@ -45,6 +45,11 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant) {
       return {WhyNotMore,
               "quota.cpus of tenant " + std::string(tenant) + " is " + milli(a) + "; its services are entitled to " + milli(b) + " together"};
     case ReasonCode::PoolMember: return {WhyThisMany, milli(a) + " is less than a whole CPU, so it shares the pool in proportion to that"};
+    case ReasonCode::IsolationCharged:
+      return {WhyThisMany, "isolation gives it whole units, " + number(a) + " CPU" + plural(a) + "; by its share it would have " + milli(b)};
+    case ReasonCode::IsolationBlocked:
+      return {WhyNotMore, "it stays on " + number(a) + " CPU" + plural(a) + " of the " + number(b) +
+                              " that it is entitled to: nobody can make room first without standing beside another tenant"};
     case ReasonCode::LeftoverKept: return {WhyThisMany, "it keeps the odd CPU " + number(a) + " that it had"};
     case ReasonCode::LeftoverGranted: return {WhyThisMany, "it got the odd CPU " + number(a) + ": the largest remainder"};
     case ReasonCode::LeftoverRefused:

@@ -13,6 +13,7 @@
 //       maxCpus: 4                # ceiling; left out: the machine
 //       serviceClass: batch       # latency-critical (default) or batch
 //       lend: never               # when-idle (default) or never
+//       isolation: core           # what no other tenant shares: none (default), core, cache, node
 //       instances: 2              # containers: how many (default 1); or those that run, with what each has (left out: none):
 //       instances: [{home: 0-3, memoryNodes: 0, loans: 8-9, resident: 2Gi, cpuWeight: 100}]
 //       demand: 1500m             # CPUs that it could use now; default 0
@@ -63,6 +64,7 @@ struct GroupEntry {
   MilliCpu ceiling;  // 0: the machine
   bool latencyCritical{true};
   allocation::Lend lend{allocation::Lend::WhenIdle};
+  allocation::Isolation isolation{allocation::Isolation::None};
   std::vector<ContainerEntry> containers;  // at least one
   MilliCpu demand;
   bool queued{false};

@@ -17,7 +17,7 @@ constexpr Instant kNow{std::chrono::hours(1)};  // long after everything that ha
 constexpr std::int64_t kQuarters = 4;
 
 constexpr PolicyName kPolicies[] = {PolicyName::Drc, PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle,
-                                    PolicyName::CpuManagerMulti};
+                                    PolicyName::CpuManagerMulti, PolicyName::KubeletStatic, PolicyName::Balloons};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -43,6 +43,7 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
   state.ceiling = entry.ceiling.value > 0 ? entry.ceiling : MilliCpu(kCpu * CpuSet::kMaxId);
   state.latencyCritical = entry.latencyCritical;
   state.lend = entry.lend;
+  state.isolation = entry.isolation;
   state.loanLanes = loanLanesOf(entry, usableCpus);
   state.joined = Instant{} + Nanos(static_cast<std::int64_t>(index));
   state.demand = entry.demand;
@@ -126,6 +127,8 @@ std::string_view policyText(PolicyName policy) {
     case PolicyName::NoneMulti: return "none-multi";
     case PolicyName::CpuManagerSingle: return "cpu-manager-single";
     case PolicyName::CpuManagerMulti: return "cpu-manager-multi";
+    case PolicyName::KubeletStatic: return "kubelet-static";
+    case PolicyName::Balloons: return "balloons";
   }
   return "unknown";
 }
