@@ -1,6 +1,7 @@
 // From steps to writes, and from what the kernel then says to the lanes that may be used.
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "agent/drc_impl.h"
@@ -12,6 +13,8 @@ namespace {
 
 using allocation::Step;
 using allocation::StepKind;
+
+std::string lateWrite(InstanceId container) { return "a CPU-set write for instance " + std::to_string(container.value); }
 
 bool isFinal(ApplyState state) { return state != ApplyState::Waiting && state != ApplyState::Running; }
 
@@ -155,8 +158,8 @@ void Drc::Impl::checkDeadlines() {
       container->second.stuckMayTake |= current_.homes[i];
     }
     countError(current_.containers[i]);
-    log::warning("agent",
-                 "a CPU-set write for instance " + std::to_string(current_.containers[i].value) + " does not return; what waits for it is put off");
+    log::warning("agent", lateWrite(current_.containers[i]) + " takes more than " + std::to_string(config_.writeDeadline.count()) +
+                              " ms: what waits for its CPUs is put off, all else goes on");
   }
   if (!running && ++current_.idleChecks >= kIdleChecks) {  // every applier thread is stuck elsewhere
     batch.cancelWaiting();
@@ -256,6 +259,7 @@ void Drc::Impl::reviewLateBatches() {
       }
       const auto container = containers_.find(late.containers[*index]);
       if (container != containers_.end() && --container->second.stuckWrites == 0) container->second.stuckMayTake.clear();
+      log::info("agent", lateWrite(late.containers[*index]) + " has returned");
       index = late.late.erase(index);
       returned = true;
     }

@@ -148,6 +148,7 @@ double measure(const Case& size, std::uint64_t seed, int samples, testing::Bench
 }
 
 int run(int argc, char** argv) {
+  if (!testing::benchArguments(argc, argv, {}, {"seed", "samples", "json"})) return 2;
   const std::uint64_t seed = std::strtoull(testing::benchOption(argc, argv, "seed", "1").c_str(), nullptr, 10);
   const int samples = std::atoi(testing::benchOption(argc, argv, "samples", "1000").c_str());
   if (samples < 300) {

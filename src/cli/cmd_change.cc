@@ -97,6 +97,12 @@ std::string missing(const Value& object, const Goal& goal) {
   return goal.type + " is " + conditionCell(conditions, goal.type).text + (condition->message.empty() ? "" : ": " + condition->message);
 }
 
+bool objectIsRefused(const Value& object, const Goal& goal) {
+  const auto conditions = conditionsOf(object);
+  const Condition* condition = objects::findCondition(conditions, goal.type);
+  return condition != nullptr && condition->status == ConditionStatus::False && condition->reason != "Loading" && condition->reason != "Inspecting";
+}
+
 int wait(Context& context, const WaitOptions& options) {
   const auto goal = parseGoal(options.goal);
   if (!goal) return context.usage("--for must be condition=TYPE, condition=TYPE=False or delete");
@@ -106,6 +112,7 @@ int wait(Context& context, const WaitOptions& options) {
   for (const auto& name : options.names) {
     const auto reference = parseReference(name, kModelServiceKind, namespaceOf(context, options.nameSpace));
     if (!reference.ok()) return context.usage(reference.error().message);
+    std::string said;
     for (;;) {
       const auto object = fetch(context, *reference);
       // A server that is away may be restarting: that is what one waits for.
@@ -123,6 +130,11 @@ int wait(Context& context, const WaitOptions& options) {
                                                                           : " is Unknown")
                              << "\n";
         break;
+      }
+      // What is wrong now may be mended by itself, or by whoever reads this.
+      if (!away && !goal->deletion && lacks != said && objectIsRefused(*object, *goal)) {
+        context.terminal.err << name << ": " << lacks << "\n";
+        said = lacks;
       }
       if (std::chrono::steady_clock::now() >= end) {
         return away ? context.fail(object.error())

@@ -1,6 +1,12 @@
 #include "cli/server_link.h"
 
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
+#include <string>
 #include <utility>
 
 #include "admin/reports.h"
@@ -55,6 +61,15 @@ ServerLink::ServerLink(const std::string& stateFolder)
 
 Error ServerLink::explain(const Error& error) const {
   if (error.reason != "Unreachable") return error;
+  struct stat folder{};
+  if (::access(stateFolder_.c_str(), X_OK) != 0 && errno == EACCES) {
+    const bool known = ::stat(stateFolder_.c_str(), &folder) == 0;
+    const passwd* owner = known ? ::getpwuid(folder.st_uid) : nullptr;
+    return {Code::PermissionDenied, "NotYours",
+            "the server's state folder " + stateFolder_ + " is not yours" +
+                (owner != nullptr ? std::string(": it belongs to ") + owner->pw_name : "") +
+                "\n  act as its owner, or name another's:  --state DIR, or COTERIE_STATE=DIR"};
+  }
   return {
       Code::Unavailable, "Unreachable",
       error.message + "\n  start a server:     coterie serve --state " + stateFolder_ + "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};

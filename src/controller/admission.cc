@@ -99,7 +99,7 @@ bool InstanceReconciler::admitMemory(ServiceRecord& record, const TenantView& te
     return false;
   }
   if (!record.instances.empty()) return true;
-  const Room room = roomFor(&tenant);
+  const Room room = roomFor(record, &tenant);
   const ServiceSteps first = planService({1, true, record.memory.limit, room.machine, room.quota, {}});
   if (first.missing.value > 0) noteMissingMemory(record, first);
   return first.missing.value == 0;
@@ -110,25 +110,40 @@ void InstanceReconciler::noteMissingMemory(ServiceRecord& record, const ServiceS
                                   [&](const InstanceRecord& i) { return i.state == InstanceState::Serving && i.version != record.version; });
   record.obstacles.push_back({"ModelLoaded", "InsufficientMemory",
                               fmt::format("an instance needs {} ({}); {} ({} bytes) are missing {}{}", memoryText(record.memory.limit),
-                                          record.memory.measured ? "measured" : "estimated", memoryText(steps.missing), steps.missing.value,
+                                          record.service.spec.memory.value > 0 ? "spec.memory"
+                                          : record.memory.measured             ? "measured"
+                                                                               : "estimated",
+                                          memoryText(steps.missing), steps.missing.value,
                                           steps.missingInQuota ? "of quota.memory of tenant " + record.tenant->value : "on this machine",
                                           beside ? " beside the old model, which keeps serving" : "")});
 }
 
-InstanceReconciler::Room InstanceReconciler::roomFor(const TenantView* tenant) const {
-  Room room{config_.machineMemory - config_.systemMemory - memoryInUse(std::nullopt), Bytes(INT64_MAX)};
-  if (tenant != nullptr && tenant->spec.quota.memory.value > 0) room.quota = tenant->spec.quota.memory - memoryInUse(tenant->name);
+// What the service itself has in reserve is room for it, and for nobody else.
+InstanceReconciler::Room InstanceReconciler::roomFor(const ServiceRecord& self, const TenantView* tenant) const {
+  Room room{config_.machineMemory - config_.systemMemory - memoryInUse(std::nullopt, &self), Bytes(INT64_MAX)};
+  if (tenant != nullptr && tenant->spec.quota.memory.value > 0) room.quota = tenant->spec.quota.memory - memoryInUse(tenant->name, &self);
   return room;
 }
 
-Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant) const {
+Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant, const ServiceRecord* self) const {
   Bytes sum;
   for (const auto& [name, record] : records_) {
     for (const InstanceRecord& instance : record.instances) {
       if (!tenant || instance.tenant == *tenant) sum += instance.limit;
     }
+    if (&record == self || (tenant && record.tenant != tenant)) continue;
+    for (const Bytes reserved : record.reserved) sum += reserved;
   }
   return sum;
+}
+
+// As many as it may still start again, the first ones lost first.
+void InstanceReconciler::trimReserve(ServiceRecord& record) {
+  if (record.version.empty()) return record.reserved.clear();  // there is nothing that could be started
+  const auto running = static_cast<int>(
+      std::count_if(record.instances.begin(), record.instances.end(), [](const InstanceRecord& i) { return i.state < InstanceState::Draining; }));
+  const auto most = static_cast<std::size_t>(std::max(0, record.desired - running));
+  if (record.reserved.size() > most) record.reserved.resize(most);
 }
 
 // The first pass asks for all files; the one after the last answer starts all instances.

@@ -45,6 +45,60 @@ TEST_F(Failures, CrashesBackOffUpToAMinuteAndTellTheReason) {
   EXPECT_TRUE(happened("a", "Crashed"));
 }
 
+TEST_F(Failures, ACrashedServicesMemoryIsNotGivenToThoseThatWait) {
+  putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(256 << 20); });
+  putService("b", [](ModelServiceSpec& s) {
+    s.memory = Bytes(256 << 20);
+    s.instances = 1000;
+  });
+  settle();
+  const std::size_t others = instancesOf("b").size();
+  EXPECT_EQ(others, 14u) << "all the rest of the machine";
+  runtime.end(instancesOf("a").front(), EndReason::Crashed, "killed by signal 9");
+  loop.runUntilIdle();
+  EXPECT_EQ(condition("a", "Ready"), "False/CrashLoopBackOff");
+  EXPECT_EQ(instancesOf("b").size(), others);
+  loop.advance(Millis(1100));
+  EXPECT_EQ(instancesOf("a").size(), 1u);
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  runtime.end(instancesOf("a").front(), EndReason::Crashed, "killed by signal 9");
+  loop.runUntilIdle();
+  putService("a", [](ModelServiceSpec& s) {
+    s.memory = Bytes(256 << 20);
+    s.instances = 0;
+  });
+  settle();
+  EXPECT_EQ(instancesOf("b").size(), others + 1) << "who gives up gives it back";
+}
+
+TEST_F(Failures, AFileThatIsRepairedWhileItsServiceWaitsIsTriedSoon) {
+  putService("a");
+  for (int i = 1; i <= 7; ++i) {
+    runtime.end(InstanceId(i), EndReason::LoadFailed, "bad");
+    if (i < 7) loop.advance(Seconds(60));
+  }
+  loop.runUntilIdle();
+  ASSERT_TRUE(runtime.running.empty());
+  files.put("a.onnx", "sum-repaired");
+  loop.advance(Seconds(16));  // of the 60 that it would have waited
+  EXPECT_EQ(runtime.running.size(), 1u);
+  EXPECT_EQ(runtime.starts.back().sha256, "sum-repaired") << "and not refused for the checksum of the other one";
+  runtime.end(InstanceId(8), EndReason::LoadFailed, "still bad");
+  loop.advance(Millis(1100));
+  EXPECT_EQ(runtime.running.size(), 1u) << "it was the other file that failed so often";
+}
+
+TEST_F(Failures, WhatIsStartedAfterAPauseIsWhatLiesThereThen) {
+  putService("a");
+  runtime.end(InstanceId(1), EndReason::LoadFailed, "bad");
+  loop.runUntilIdle();
+  files.put("a.onnx", "sum-repaired");
+  loop.advance(Millis(1100));
+  ASSERT_EQ(runtime.starts.size(), 2u);
+  EXPECT_EQ(runtime.starts.back().sha256, "sum-repaired");
+}
+
 TEST_F(Failures, AChangedSpecIsTriedAtOnce) {
   putService("a");
   for (int i = 1; i <= 5; ++i) {

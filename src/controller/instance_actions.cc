@@ -27,6 +27,7 @@ void InstanceReconciler::startInstance(ServiceRecord& record) {
   instance.tenant = *record.tenant;
   instance.sha256 = file.sha256;
   instance.limit = spec.memoryLimit;
+  if (!record.reserved.empty()) record.reserved.pop_back();
   instance.started = ports_.loop.clock().wall();
   note(record, "Starting", "instance " + std::to_string(spec.id.value) + " is started with a limit of " + memoryText(spec.memoryLimit));
   ports_.allocation.instanceStarting(record.group, spec.id);
@@ -136,6 +137,7 @@ void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord
   const Nanos served = instance.state == InstanceState::Serving ? now - instance.servingSince : Nanos(0);
   const Nanos delay = record.backoff.failed(now, served);
   record.lastEnd = end;
+  record.reserved.push_back(instance.limit);
   ++record.restarts;
   if (end.reason == EndReason::OutOfMemory && record.service.spec.memory.value == 0) measurements_.learnOutOfMemory(instance.sha256, instance.limit);
   // The file may be the cause, and may have been replaced meanwhile.

@@ -86,6 +86,7 @@ void InstanceReconciler::take(const StoredObject& object) {
     recallModel(record, object);
   }
   if (!fresh && record.uid == object.uid && record.generation == object.generation) return;
+  record.writtenStatus.reset();
   record.uid = object.uid;
   record.generation = object.generation;
   record.created = object.creationTimeMicros;
@@ -126,12 +127,13 @@ void InstanceReconciler::reconcileService(ServiceRecord& record) {
   if (verdict == Verdict::None) record.desired = 0;
   if (verdict == Verdict::Run && !record.overQuota) record.granted = record.desired;
   record.granted = std::min(record.granted, record.desired);
+  trimReserve(record);
 
   ServiceSituation situation;
   situation.desired = record.overQuota ? record.granted : record.desired;
   situation.mayStart = verdict == Verdict::Run;
   situation.limit = record.memory.limit;
-  const Room room = roomFor(tenant);
+  const Room room = roomFor(record, tenant);
   situation.freeOnMachine = room.machine;
   situation.freeInQuota = room.quota;
   for (const InstanceRecord& instance : record.instances) {
@@ -219,7 +221,7 @@ void InstanceReconciler::armTimer() {
   for (const auto& [name, record] : records_) {
     if (record.backoff.waits(now)) wake(record.backoff.until());
     if (!record.obstacles.empty() && record.desired > 0) wake(now + config_.resync);  // what is refused may fit for reasons nobody tells
-    const bool waitsForFile = record.inspection.answer && !record.inspection.pending && record.version.empty();
+    const bool waitsForFile = record.inspection.answer && !record.inspection.pending && (record.version.empty() || mayBeRepaired(record));
     if (waitsForFile && !record.deleted) wake(std::max(now, record.inspection.answered + config_.inspectAgain));
   }
   timer_.reset();

@@ -152,11 +152,13 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] bool admitFloor(ServiceRecord& record, const TenantView& tenant);
   [[nodiscard]] bool admitMemory(ServiceRecord& record, const TenantView& tenant);
   static void noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps);
-  [[nodiscard]] Room roomFor(const TenantView* tenant) const;
+  [[nodiscard]] Room roomFor(const ServiceRecord& self, const TenantView* tenant) const;
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const;
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
-  [[nodiscard]] Bytes memoryInUse(const std::optional<TenantName>& tenant) const;
+  // self: its reserve is not counted.
+  [[nodiscard]] Bytes memoryInUse(const std::optional<TenantName>& tenant, const ServiceRecord* self = nullptr) const;
+  static void trimReserve(ServiceRecord& record);
   void lowerBarrier();
 
   // model_admission.cc
@@ -164,6 +166,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void inspect(ServiceRecord& record, const std::string& root, Bytes largest);
   static void lookAgainAt(ServiceRecord& record);
   void noteChangedFile(ServiceRecord& record, const ModelFile& file);
+  [[nodiscard]] bool mayBeRepaired(const ServiceRecord& record) const;
   [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
 
   // instance_actions.cc

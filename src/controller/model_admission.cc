@@ -63,9 +63,12 @@ bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tena
   Inspection& inspection = record.inspection;
   const std::string root = config_.modelRoot(tenant.name);
   const Allowance allowance = allowanceOf(record.service.spec, tenant, config_.machineMemory - config_.systemMemory);
-  const bool stale = inspection.answer && record.version.empty() && ports_.loop.clock().now() >= inspection.answered + config_.inspectAgain;
+  const Instant now = ports_.loop.clock().now();
+  const bool stale = inspection.answer && (record.version.empty() || mayBeRepaired(record)) && now >= inspection.answered + config_.inspectAgain;
+  // What is started again after a pause is what lies there now, not what lay there when it failed.
+  const bool retry = record.backoff.failures() > 0 && !record.backoff.waits(now) && inspection.answered < record.backoff.until();
   const bool roomCame = inspection.unread() && allowance.bytes > inspection.largest;
-  const bool due = !inspection.pending && (!inspection.answer || inspection.again || stale || roomCame);
+  const bool due = !inspection.pending && (!inspection.answer || inspection.again || stale || retry || roomCame);
   if (due || inspection.root != root) inspect(record, root, allowance.bytes);
   if (!inspection.answer) {
     // What runs is judged by what was wanted before: a change of a weight must not end an instance that is loading.
@@ -106,6 +109,13 @@ void InstanceReconciler::noteChangedFile(ServiceRecord& record, const ModelFile&
                                        " now): the new one is rolled out. Set spec.model.sha256, and only the file that is meant is served"
                                  : "external data of " + record.inspection.path + " was replaced since it was loaded: the new one is rolled out";
   note(record, "ModelChanged", record.changedFile);
+  record.backoff.reset();  // it was the other file that failed
+  record.lastEnd.reset();
+}
+
+// Its model failed and waits to be tried again: perhaps somebody puts another file in its place.
+bool InstanceReconciler::mayBeRepaired(const ServiceRecord& record) const {
+  return record.lastEnd.has_value() && record.backoff.waits(ports_.loop.clock().now());
 }
 
 // All that a worker keeps from its start to its end.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "controller/service_plan.h"
 #include "model/ids.h"
 #include "model/objects.h"
+#include "model/value.h"
 #include "ports/clock.h"
 #include "ports/container_runtime.h"
 #include "ports/model_files.h"
@@ -86,15 +88,18 @@ struct ServiceRecord {
   std::optional<ServiceGroup> toldGroup;
   int proposed{0};  // by automation; 0: none
   int desired{0};
-  int granted{0};         // of them, when its tenant was last within its quota: what it may keep and start again
-  bool overQuota{false};  // it may not grow beyond that now
+  int granted{0};               // of them, when its tenant was last within its quota: what it may keep and start again
+  bool overQuota{false};        // it may not grow beyond that now
+  std::vector<Bytes> reserved;  // limits of instances that failed and are to be started again: nobody else gets that memory meanwhile
   Backoff backoff;
   int restarts{0};
   std::optional<InstanceEnd> lastEnd;     // that was no stop
   std::vector<InstanceRecord> instances;  // ascending id
   std::vector<Obstacle> obstacles;        // of the last pass, most telling first
   std::vector<Condition> conditions;
-  std::string toldGateway;  // fingerprint of what the gateway knows
+  std::optional<Value> writtenStatus;                 // as the store has it; nullopt: not known
+  std::map<std::string, std::string> toldConditions;  // by type: what the last event about it said
+  std::string toldGateway;                            // fingerprint of what the gateway knows
 };
 
 }  // namespace coterie::controller

@@ -42,8 +42,15 @@ const Obstacle* obstacleOf(const ServiceRecord& record, std::string_view conditi
   return found == record.obstacles.end() ? nullptr : &*found;
 }
 
+std::string noneRuns(const ServiceRecord& record) {
+  return record.restarts > 0 || !record.instances.empty() ? "no instance has come so far that it can be said" : "no instance has been started yet";
+}
+
+// Of a condition, as far as it is news.
+std::string newsOf(const Condition& condition) { return std::string(objects::conditionStatusName(condition.status)) + "/" + condition.reason; }
+
 Condition modelLoaded(const ServiceRecord& record) {
-  Condition condition{"ModelLoaded", ConditionStatus::Unknown, record.generation, 0, "Waiting", "no instance has been started yet"};
+  Condition condition{"ModelLoaded", ConditionStatus::Unknown, record.generation, 0, "Waiting", noneRuns(record)};
   const bool loaded = std::any_of(record.instances.begin(), record.instances.end(),
                                   [&](const InstanceRecord& i) { return i.loaded() && i.version == record.version; });
   const bool loading =
@@ -88,7 +95,7 @@ Condition allocated(const ServiceRecord& record) {
 }
 
 Condition sandboxed(const ServiceRecord& record) {
-  Condition condition{"Sandboxed", ConditionStatus::Unknown, record.generation, 0, "Waiting", "no instance has been started yet"};
+  Condition condition{"Sandboxed", ConditionStatus::Unknown, record.generation, 0, "Waiting", noneRuns(record)};
   for (const InstanceRecord& instance : record.instances) {
     if (!instance.loaded()) continue;
     std::string lacks;
@@ -133,10 +140,15 @@ void InstanceReconciler::setConditions(ServiceRecord& record) {
   std::set<std::pair<std::string, std::string>> told;
   for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record), sandboxed(record)}) {
     const Condition* before = objects::findCondition(record.conditions, condition.type);
-    const bool turned =
-        before == nullptr ? condition.status == ConditionStatus::False : before->reason != condition.reason || before->status != condition.status;
+    const bool known = before != nullptr;
+    const auto [last, fresh] = record.toldConditions.try_emplace(condition.type);
+    if (fresh && known && before->status != ConditionStatus::Unknown) last->second = newsOf(*before);
     objects::setCondition(record.conditions, condition, now);
-    if (!turned || condition.status == ConditionStatus::Unknown) continue;
+    if (condition.status == ConditionStatus::Unknown) continue;
+    // What it was before a look at the file or a pause is no news; nor is a good beginning.
+    const bool turned = known ? last->second != newsOf(condition) : condition.status == ConditionStatus::False;
+    last->second = newsOf(condition);
+    if (!turned) continue;
     if (!told.emplace(condition.reason, condition.message).second) continue;  // Ready and ModelLoaded say one thing: it is one event
     Value fields = Value::emptyMap();
     fields.set("condition", condition.type);
@@ -173,12 +185,17 @@ Value InstanceReconciler::statusOf(const ServiceRecord& record) {
 }
 
 void InstanceReconciler::writeStatus(ServiceRecord& record) {
+  // Nobody else writes it, so what has not changed need not be compared in the store: a pass looks at every service.
+  Value status = statusOf(record);
+  if (record.writtenStatus == status) return;
+  record.writtenStatus.reset();
   const ObjectKey key{std::string(kModelServiceKind), record.service.metadata.nameSpace, record.service.metadata.name};
   Result<StoredObject> stored = ports_.store.get(key);
   if (!stored.ok()) return;  // deleted meanwhile
-  stored->status = statusOf(record);
+  stored->status = status;
   stored->resourceVersion = 0;
   const Result<StoredObject> written = ports_.store.updateStatus(std::move(*stored));
+  if (written.ok()) record.writtenStatus = std::move(status);
   if (written.ok() || written.error().code == Code::NotFound) return;
   log::error("services", "status of " + record.service.serviceName().path() + " was not written: " + written.error().message);
   storeFailed_ = true;

@@ -62,6 +62,7 @@ double measure(int tenants, int perTenant, int steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (!testing::benchArguments(argc, argv, {"quick"}, {"json"})) return 2;
   const bool quick = testing::benchFlag(argc, argv, "quick");
   const int steps = quick ? 50'000 : 300'000;
   const int repetitions = quick ? 1 : 5;

@@ -20,7 +20,23 @@
 #include "files/beneath.h"
 #include "files/inspect.h"
 #include "files/threaded_model_files.h"
+#include "ports/model_files_contract.h"
 #include "testing/manual_loop.h"
+
+namespace coterie::contract {
+namespace {
+
+ModelFilesHarness threaded(testing::ManualLoop& loop) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "coterie-files-XXXXXX").string();
+  const std::filesystem::path root = std::filesystem::canonical(::mkdtemp(pattern.data()));
+  const std::shared_ptr<void> keep(nullptr, [root](void*) { std::filesystem::remove_all(root); });
+  return {std::make_unique<files::ThreadedModelFiles>(loop), root,
+          [root](const std::string& path, const std::string& content) { std::ofstream(root / path, std::ios::binary) << content; }, keep};
+}
+INSTANTIATE_TEST_SUITE_P(Threaded, ModelFilesContract, ::testing::Values(FilesUnderTest{"threaded", threaded}), filesName);
+
+}  // namespace
+}  // namespace coterie::contract
 
 namespace coterie::files {
 namespace {
@@ -80,6 +96,12 @@ TEST_F(Files, OnlyWhatLiesBeneathIsOpened) {
 }
 
 TEST_F(Files, ARootThatIsNotThereIsNamed) { EXPECT_EQ(openModel(base_ / "nowhere", "m").error().reason, "ModelRootNotFound"); }
+
+TEST_F(Files, AMissingModelIsNamedWithTheFolderItWasLookedForIn) {
+  const Error error = openModel(root(), "a/missing.onnx").error();
+  EXPECT_NE(error.message.find("a/missing.onnx"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find(root()), std::string::npos) << error.message;
+}
 
 TEST_F(Files, ChecksumAndSize) {
   const Result<ModelFile> file = inspectModel({root(), "a/model.onnx"});

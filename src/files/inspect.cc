@@ -71,7 +71,11 @@ Result<OpenModel> openModel(const std::string& root, const std::string& relative
   const Result<UniqueFd> folder = openRoot(root);
   if (!folder.ok()) return folder.error();
   Result<UniqueFd> fd = openBeneath(folder->get(), relativePath);
-  if (!fd.ok()) return fd.error();
+  if (!fd.ok()) {
+    Error error = fd.error();
+    if (error.reason == "ModelNotFound") error.message += " (" + root + ")";
+    return error;
+  }
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return readFailed(relativePath);
   OpenModel model;

@@ -141,7 +141,9 @@ void Connection::beginRequest(std::size_t headBytes) {
   deadline_ = kNever;
   decoder_ = {};
   if (bodyLeft_ > static_cast<std::uint64_t>(core_->options.limits.bodyBytes.value)) {
-    return refuse(413, "BodyTooLarge", "the body is larger than this server's limit");
+    return refuse(413, "BodyTooLarge",
+                  "the body of " + std::to_string(bodyLeft_) + " bytes is larger than this server's limit of " +
+                      std::to_string(core_->options.limits.bodyBytes.value));
   }
   exchange_->connection_ = shared_from_this();
   exchange_->gone_ = false;

@@ -127,41 +127,5 @@ TEST(Inflate, BombsCutsAndRubbishAreRefused) {
   EXPECT_EQ(inflateBody("hello", "", 4).error().reason, "BodyTooLarge");
 }
 
-TEST(AsioLoop, TimersRunInOrderAndCancelledOnesNever) {
-  AsioLoop loop;
-  std::vector<int> ran;
-  const TimerHandle second = loop.after(Millis(4), [&] { ran.push_back(2); });
-  TimerHandle first;
-  TimerHandle never = loop.after(Millis(3), [&] { ran.push_back(9); });
-  first = loop.after(Millis(1), [&] {
-    ran.push_back(1);
-    never.reset();
-    first.reset();  // itself, while it runs
-  });
-  EXPECT_TRUE(loop.runUntil([&] { return ran.size() == 2; }, Seconds(5)));
-  EXPECT_EQ(ran, (std::vector<int>{1, 2}));
-}
-
-TEST(AsioLoop, ReadableIsLevelTriggeredAndEndsWithItsHandle) {
-  int pipes[2];
-  ASSERT_EQ(::pipe(pipes), 0);
-  AsioLoop loop;
-  int calls = 0;
-  TimerHandle handle;
-  handle = loop.whenReadable(pipes[0], [&] {
-    if (++calls == 3) handle.reset();
-  });
-  ASSERT_EQ(::write(pipes[1], "x", 1), 1);
-  EXPECT_TRUE(loop.runUntil([&] { return calls == 3; }, Seconds(5)));
-  EXPECT_EQ(loop.poll(), 0U);
-  EXPECT_EQ(calls, 3);
-  // The descriptor is still the caller's and may be watched again.
-  handle = loop.whenReadable(pipes[0], [&] { ++calls; });
-  EXPECT_TRUE(loop.runUntil([&] { return calls == 4; }, Seconds(5)));
-  handle.reset();
-  EXPECT_EQ(::close(pipes[0]), 0);
-  EXPECT_EQ(::close(pipes[1]), 0);
-}
-
 }  // namespace
 }  // namespace coterie::http

@@ -256,6 +256,29 @@ TEST_F(KeysTest, ATenantsKeysEndWithIt) {
   EXPECT_EQ(who(b.key), "documents");
 }
 
+TEST_F(KeysTest, KeysRevokedLongAgoAreForgottenWhenOneIsMade) {
+  const Seconds hour(3600);
+  const NewKey kept = make();
+  const NewKey expired = make(kAudio, Seconds(60));  // never revoked: who knows whether the clock is right
+  const NewKey revoked = make();
+  const NewKey brief = make(kAudio, Seconds(300));
+  ASSERT_TRUE(store->revoke(revoked.info.id, at(10)).ok());
+  ASSERT_TRUE(store->revoke(brief.info.id, at(10)).ok());
+  const auto idsAfterCreatingAt = [&](Seconds time) {
+    EXPECT_TRUE(store->create(kDocuments, "x", {}, at(time.count())).ok());
+    std::set<std::string> ids;
+    for (const KeyInfo& info : store->list(kAudio)) ids.insert(info.id);
+    return ids;
+  };
+  EXPECT_EQ(idsAfterCreatingAt(Seconds(9) + hour).size(), 4U);
+  EXPECT_EQ(idsAfterCreatingAt(Seconds(10) + hour), (std::set<std::string>{kept.info.id, expired.info.id, revoked.info.id}));
+  EXPECT_EQ(idsAfterCreatingAt(Seconds(10) + 24 * 30 * hour), (std::set<std::string>{kept.info.id, expired.info.id}));
+  open();
+  EXPECT_EQ(store->list(kAudio).size(), 2U) << "nor do they come back";
+  EXPECT_EQ(who(kept.key), "audio");
+  EXPECT_EQ(who(revoked.key), "InvalidKey");
+}
+
 TEST_F(KeysTest, FaultsNameTheFix) {
   EXPECT_EQ(store->revoke("nope", at(0)).error().reason, "KeyNotFound");
   EXPECT_EQ(store->rotate("nope", Seconds(1), at(0)).error().code, Code::NotFound);

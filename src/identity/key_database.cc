@@ -234,6 +234,13 @@ Status KeyStore::Database::put(const KeyRecord& key) {
   return code == SQLITE_DONE ? Status() : Status(failure(code));
 }
 
+Status KeyStore::Database::remove(const std::string& id) {
+  Statement statement(handle_, "DELETE FROM keys WHERE id=?");
+  statement.bind(1, id);
+  const int code = statement.step();
+  return code == SQLITE_DONE ? Status() : Status(failure(code));
+}
+
 Result<bool> KeyStore::Database::hasPepperCheck() {
   Statement statement(handle_, "SELECT 1 FROM meta WHERE name='pepper-check'");
   const int code = statement.step();

@@ -25,6 +25,7 @@ class KeyStore::Database {
 
   [[nodiscard]] Result<std::vector<KeyRecord>> readAll();
   [[nodiscard]] Status put(const KeyRecord& key);  // insert or replace, durable on return
+  [[nodiscard]] Status remove(const std::string& id);
   // The first call stores the check value, later ones compare: Internal/PepperMismatch.
   [[nodiscard]] Status checkPepper(const Mac& check);
   [[nodiscard]] Result<bool> hasPepperCheck();

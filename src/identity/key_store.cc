@@ -14,9 +14,20 @@ namespace {
 constexpr std::size_t kLongestLabel = 64;
 constexpr Seconds kLongestTime = std::chrono::hours(24 * 365 * 100);
 
+// How long a list still tells why a client is refused. A brief key is one program's, for a request or two: nobody asks after it.
+constexpr Seconds kKeepRevoked = std::chrono::hours(24 * 30);
+constexpr Seconds kBrief = std::chrono::hours(1);
+
 WallTime after(WallTime now, Seconds delay) { return {now.micros + Micros(std::clamp(delay, Seconds{}, kLongestTime)).count()}; }
 
 KeyInfo infoOf(const KeyRecord& key) { return {key.id, key.tenant, key.label, key.created, key.expires, key.revoked, key.rotated, key.formerUntil}; }
+
+// Never for being expired alone: the clock may have jumped, and may go back.
+bool forgettable(const KeyRecord& key, WallTime now) {
+  if (!key.revoked) return false;
+  const bool brief = key.expires && *key.expires <= after(key.created, kBrief);
+  return after(*key.revoked, brief ? kBrief : kKeepRevoked) <= now;
+}
 
 Error notFound(const std::string& id) {
   return {Code::NotFound, "KeyNotFound",
@@ -75,12 +86,25 @@ Status KeyStore::write(const KeyRecord& changed) {
   return {};
 }
 
+Status KeyStore::forgetOld(WallTime now) {
+  for (std::size_t i = 0; i < keys_.size();) {
+    if (!forgettable(keys_[i], now)) {
+      ++i;
+      continue;
+    }
+    if (auto status = database_->remove(keys_[i].id); !status) return status;
+    keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return {};
+}
+
 Result<NewKey> KeyStore::create(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime, WallTime now) {
   if (tenant.empty()) return Error{Code::InvalidArgument, "InvalidKeyField", "a key belongs to a tenant: name one"};
   if (label.size() > kLongestLabel || !printable(label)) {
     return Error{Code::InvalidArgument, "InvalidKeyField", fmt::format("a key's label has at most {} printable characters", kLongestLabel)};
   }
   if (lifetime && *lifetime <= Seconds{}) return Error{Code::InvalidArgument, "InvalidKeyField", "a key's lifetime must be at least one second"};
+  if (auto status = forgetOld(now); !status) return status.error();
   KeyRecord key;
   do {
     key.id = randomKeyId();

@@ -48,7 +48,8 @@ class KeyStore {
   KeyStore(const KeyStore&) = delete;
   KeyStore& operator=(const KeyStore&) = delete;
 
-  // label: at most 64 printable characters. lifetime: none = does not expire.
+  // label: at most 64 printable characters. lifetime: none = does not expire. Forgets keys that were revoked 30 days ago, and an hour ago those whose
+  // lifetime was at most an hour.
   [[nodiscard]] Result<NewKey> create(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime, WallTime now);
   [[nodiscard]] std::vector<KeyInfo> list(const std::optional<TenantName>& tenant) const;  // by tenant, then creation
   // A new secret under the same id; the one it had is valid for `grace` more (0: at once not). A still older one ends now.
@@ -65,6 +66,7 @@ class KeyStore {
   KeyStore(std::unique_ptr<Database> database, std::shared_ptr<const Hasher> hasher, std::vector<KeyRecord> keys);
   [[nodiscard]] KeyRecord* find(const std::string& id);
   [[nodiscard]] Status write(const KeyRecord& changed);  // to the database, then to memory
+  [[nodiscard]] Status forgetOld(WallTime now);
   void publish();
 
   std::unique_ptr<Database> database_;

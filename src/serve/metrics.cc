@@ -100,6 +100,9 @@ void ServeMetrics::fillServer(const gateway::GatewaySnapshot& gateway, const htt
   registry_.gauge({"coterie_buffered_bytes", "JSON and compressed bodies held now.", {}, Unit::Bytes}).with().set(gateway.bufferedBytes);
   registry_.gauge({"coterie_connections_open", "Connections to the gateway.", {}}).with().set(server.open);
   registry_.counter({"coterie_connections_refused_total", "Connections over the limit.", {}}).with().mirror(server.refusedConnections);
+  registry_.counter({"coterie_connections_closed_idle_total", "Idle connections closed, as one peer kept too many.", {}})
+      .with()
+      .mirror(server.closedIdle);
   registry_.counter({"coterie_bad_http_requests_total", "Requests refused before anybody looked at their content.", {}})
       .with()
       .mirror(server.badRequests);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -153,6 +154,27 @@ std::string benchOption(int argc, char** argv, std::string_view name, std::strin
 bool benchFlag(int argc, char** argv, std::string_view name) {
   const std::string dashed = "--" + std::string(name);
   return std::any_of(argv + 1, argv + argc, [&](const char* argument) { return dashed == argument; });
+}
+
+bool benchArguments(int argc, char** argv, std::initializer_list<std::string_view> flags, std::initializer_list<std::string_view> options) {
+  const auto isOneOf = [](const std::initializer_list<std::string_view>& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::string unknown;
+  for (int i = 1; i < argc && unknown.empty(); ++i) {
+    const std::string_view argument = argv[i];
+    const std::string_view name = argument.substr(0, argument.find('='));
+    const bool dashed = name.starts_with("--");
+    const bool option = dashed && isOneOf(options, name.substr(2));
+    if (option && name.size() == argument.size() && ++i == argc) unknown = std::string(argument) + " without a value";
+    if (!option && !(dashed && name.size() == argument.size() && isOneOf(flags, name.substr(2)))) unknown = argument;
+  }
+  if (unknown.empty()) return true;
+  std::fprintf(stderr, "%s is not an option here; these are:", unknown.c_str());
+  for (const std::string_view flag : flags) std::fprintf(stderr, " --%s", std::string(flag).c_str());
+  for (const std::string_view option : options) std::fprintf(stderr, " --%s VALUE", std::string(option).c_str());
+  std::fprintf(stderr, "\n");
+  return false;
 }
 
 double quantile(std::vector<double> values, double q) {

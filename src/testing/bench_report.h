@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,11 @@ class BenchReport {
 // The value of `--name VALUE` or `--name=VALUE`; `otherwise` if it is not there.
 [[nodiscard]] std::string benchOption(int argc, char** argv, std::string_view name, std::string otherwise);
 [[nodiscard]] bool benchFlag(int argc, char** argv, std::string_view name);  // "--name" stands alone
+
+// For the beginning of a bench's main: true if every argument is one of these (`options` take a value). Else it says what there is; an option that is
+// not understood never starts a long run of something else.
+[[nodiscard]] bool benchArguments(int argc, char** argv, std::initializer_list<std::string_view> flags,
+                                  std::initializer_list<std::string_view> options);
 
 // The q-quantile (0..1) of the values, nearest rank; 0 if there are none.
 [[nodiscard]] double quantile(std::vector<double> values, double q);

@@ -71,6 +71,11 @@ TEST(BenchReport, Options) {
   EXPECT_EQ(benchOption(5, argv, "seconds", "9"), "9");
   EXPECT_TRUE(benchFlag(5, argv, "quick"));
   EXPECT_FALSE(benchFlag(5, argv, "slow"));
+  EXPECT_TRUE(benchArguments(5, argv, {"quick"}, {"json", "seed"}));
+  EXPECT_TRUE(benchArguments(1, argv, {}, {}));
+  EXPECT_FALSE(benchArguments(5, argv, {}, {"json", "seed"})) << "an unknown flag";
+  EXPECT_FALSE(benchArguments(5, argv, {"quick"}, {"json"})) << "an unknown option";
+  EXPECT_FALSE(benchArguments(2, argv, {}, {"json"})) << "a value is missing";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -37,12 +38,26 @@ struct Freezer {
   bool version2{true};
 };
 
+constexpr std::string_view kPrefix = "coterie-bench-";
+
+// A bench that was killed could not remove its cgroups; its processes went with it. Only empty ones can be removed.
+void removeLeftovers(const std::string& mount) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(mount, ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const int owner = std::atoi(name.c_str() + kPrefix.size());
+    if (owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH) ::rmdir(entry.path().c_str());
+  }
+}
+
 // A new cgroup below the first mount that has what freezing needs.
 std::optional<Freezer> makeFreezer(const std::string& name) {
   for (const auto& [mount, probe, version2] : {std::tuple<std::string, std::string, bool>{"/sys/fs/cgroup/unified", "cgroup.freeze", true},
                                                {"/sys/fs/cgroup", "cgroup.freeze", true},
                                                {"/sys/fs/cgroup/freezer", "freezer.state", false}}) {
-    const std::string folder = mount + "/coterie-bench-" + std::to_string(::getpid()) + "-" + name;
+    removeLeftovers(mount);
+    const std::string folder = mount + "/" + std::string(kPrefix) + std::to_string(::getpid()) + "-" + name;
     if (::mkdir(folder.c_str(), 0755) != 0) continue;
     if (::access((folder + "/" + probe).c_str(), W_OK) == 0) return Freezer{folder, version2};
     ::rmdir(folder.c_str());

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 namespace coterie::testing {
@@ -32,6 +35,31 @@ TEST(Freezable, aFrozenTreeIsSilentUntilThawed) {
   while (::read(read.get(), bytes, sizeof bytes) > 0) {
   }
   EXPECT_FALSE((*process)->running());
+}
+
+bool anyOf(int owner) {
+  for (const char* mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup", "/sys/fs/cgroup/freezer"}) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(mount, ignored)) {
+      if (entry.path().filename().string().starts_with("coterie-bench-" + std::to_string(owner) + "-")) return true;
+    }
+  }
+  return false;
+}
+
+TEST(Freezable, whatAKilledBenchLeftIsRemovedByTheNext) {
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    auto process = FreezableProcess::start("left", {"/bin/sleep", "1000"}, {});
+    if (process) ::kill(::getpid(), SIGKILL);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(killed, &status, 0), killed);
+  if (!WIFSIGNALED(status)) GTEST_SKIP() << "no writable cgroup freezer";
+  // Its process dies with it, but not before it.
+  for (int tries = 0; tries < 1000 && anyOf(killed); ++tries) (void)FreezableProcess::start("next", {"/bin/true"}, {});
+  EXPECT_FALSE(anyOf(killed));
 }
 
 }  // namespace

@@ -4,7 +4,25 @@
 #include <unistd.h>
 
 #include <array>
+#include <memory>
 #include <string>
+
+#include "ports/event_loop_contract.h"
+
+namespace coterie::contract {
+namespace {
+
+RunningLoop manual() {
+  auto loop = std::make_shared<testing::ManualLoop>();
+  return {loop, [raw = loop.get()](const std::function<bool()>& done) {
+            for (int turn = 0; turn < 10'000 && !done(); ++turn) raw->advance(Millis(1));
+            return done();
+          }};
+}
+INSTANTIATE_TEST_SUITE_P(Manual, EventLoopContract, ::testing::Values(LoopUnderTest{"manual", manual}), loopName);
+
+}  // namespace
+}  // namespace coterie::contract
 
 namespace coterie::testing {
 namespace {

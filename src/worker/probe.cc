@@ -67,6 +67,18 @@ Status checkNames(const ModelSignature& signature, const std::vector<ProbeShape>
   return {};
 }
 
+// "probe: {shapes: {x: [1, 3]}}" of the inputs whose shape is open; of all where none is.
+std::string exampleOf(const ModelSignature& signature, const std::vector<ProbeInput>& made) {
+  const auto open = [](const TensorSpec& spec) { return std::find(spec.shape.begin(), spec.shape.end(), kDynamic) != spec.shape.end(); };
+  const bool any = std::any_of(signature.inputs.begin(), signature.inputs.end(), open);
+  std::string shapes;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (any && !open(signature.inputs[i])) continue;
+    shapes += (shapes.empty() ? "" : ", ") + signature.inputs[i].name + ": " + shapeText(made[i].shape);
+  }
+  return "probe: {shapes: {" + shapes + "}}, with other numbers";
+}
+
 }  // namespace
 
 Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeShape>& shapes, std::span<std::byte> memory, int width) {
@@ -97,7 +109,8 @@ Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeSh
     const std::int64_t cpuBefore = nanos(CLOCK_PROCESS_CPUTIME_ID);
     if (Status s = runner.run(inputs, outputs, memory, answers); !s.ok()) {
       if (s.error().reason == "OutOfMemory") return Error{Code::ResourceExhausted, "OutOfMemory", "does not fit in the memory limit"};
-      return failed("loads, but a run with " + text + " fails: " + s.error().message + "; set probe.shapes to shapes that it takes");
+      return failed("loads, but a run with " + text + " fails: " + s.error().message +
+                    "; set probe.shapes to shapes that it takes, in the service's spec: " + exampleOf(session.signature(), made));
     }
     if (run == 0) continue;
     const Nanos wall(nanos(CLOCK_MONOTONIC) - wallBefore);

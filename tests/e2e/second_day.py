@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import stat
@@ -144,6 +145,36 @@ def a_bad_new_model_leaves_the_old_one(context):
         load.wait_good(10)
     check(not load.faults(), f"{load.faults()[:5]}")
     context.figure(f"two bad new models: {load.count()} answers of the old one, 0 failed")
+
+
+@case
+def a_frozen_worker(context):
+    """A worker that lives and does nothing: its requests go to its sibling, it is replaced, nobody else notices."""
+    server = context.main
+    server.apply(service("red/two", "add_one.onnx", instances=1))
+    server.wait_ready("red/one", "red/two")
+    before = server.pids_of("red/one")
+    check(len(before) == 2, f"{before}")
+    clients = 3
+    with Load(server, "two", context.key, matrix, 1) as others, Load(server, "one", context.key, matrix, clients) as load:
+        load.wait_good(20)
+        others.wait_good(20)
+        frozen = time.monotonic()
+        os.kill(before[0], signal.SIGSTOP)
+
+        def replaced():
+            now = server.pids_of("red/one")
+            return before[0] not in now and len(now) == 2 and server.service("red/one")["status"].get("readyInstances") == 2
+
+        within(90, "the frozen worker is replaced", replaced, 0.2)
+        took = time.monotonic() - frozen
+        load.wait_good(20)
+    check(not others.faults(), f"another service: {others.faults()[:3]}")
+    faults = load.faults()
+    check(len(faults) <= clients, f"more failed than it can have held: {len(faults)}: {faults[:5]}")
+    check("Unresponsive" in server.ok("describe", "service/red/one"), "the end is told as what it was")
+    context.figure(f"a frozen worker: replaced after {took:.1f} s, {len(faults)} of its requests failed, {others.count()} of the neighbour's answered, 0 failed")
+    server.ok("delete", "service", "red/two")
 
 
 @case

@@ -128,6 +128,7 @@ Status measure(int argc, char** argv, Verdicts& verdicts) {
 }
 
 int benchMain(int argc, char** argv) {
+  if (!testing::benchArguments(argc, argv, {}, {"only", "changes", "pause", "dump", "blocks", "phase", "json"})) return 2;
   BenchReport report("elastic", 1, 1);
   Verdicts verdicts(report);
   if (const Status measured = measure(argc, argv, verdicts); !measured) {

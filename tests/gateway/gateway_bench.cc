@@ -181,6 +181,7 @@ Status halfLoad(Bench& bench, Nanos duration, int lanes, testing::BenchReport& r
 }
 
 int run(int argc, char** argv) {
+  if (!testing::benchArguments(argc, argv, {"half-load"}, {"seconds", "connections", "repetitions", "lanes", "out"})) return 2;
   const auto duration = Nanos(static_cast<std::int64_t>(std::strtod(testing::benchOption(argc, argv, "seconds", "2").c_str(), nullptr) * 1e9));
   const int connections = std::atoi(testing::benchOption(argc, argv, "connections", "16").c_str());
   const int repetitions = std::atoi(testing::benchOption(argc, argv, "repetitions", "5").c_str());

@@ -36,6 +36,9 @@ int packMain(const std::string& folder) {
 }
 
 int benchMain(int argc, char** argv) {
+  if (!testing::benchArguments(argc, argv, {"quick", "controls", "only-mix", "mix", "no-mix"},
+                               {"pack", "scenario", "against", "slices", "minutes", "json", "svg", "mix-seconds"}))
+    return 2;
   if (const std::string folder = testing::benchOption(argc, argv, "pack", ""); !folder.empty()) return packMain(folder);
   RowsOptions options;
   options.quick = testing::benchFlag(argc, argv, "quick");
