@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "linux/execute_write.h"
 #include "linux/files.h"
 
 namespace coterie::linux {
@@ -83,6 +84,11 @@ Error cgroupError(const std::string& what, const std::string& path, int error) {
 Error unknownContainer(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }
 
 PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
+
+void giveBackMask(int pid, const CpuSet& mask) {
+  if (mask.empty()) return;
+  for (const int tid : threadsOf(pid)) static_cast<void>(executeWrite(affinityWrite(tid, mask)));
+}
 
 std::vector<int> idsIn(const std::optional<std::string>& text) {
   std::vector<int> ids;

@@ -27,6 +27,8 @@ void removeTree(const std::string& tree);
 [[nodiscard]] Error cgroupError(const std::string& what, const std::string& path, int error);
 [[nodiscard]] Error unknownContainer(InstanceId id);
 [[nodiscard]] PreparedWrite fileWrite(const UniqueFd& file, std::string text);
+// All threads of a process, back on the CPUs that it came with.
+void giveBackMask(int pid, const CpuSet& mask);
 // The numbers in a list of processes or threads, and a set; empty if there is none.
 [[nodiscard]] std::vector<int> idsIn(const std::optional<std::string>& text);
 [[nodiscard]] CpuSet setIn(const UniqueFd& file);

@@ -112,10 +112,11 @@ Status CgroupV1Controller::add(const ContainerRegistration& container) {
   if (processGone(container.pid)) return Error{Code::NotFound, "ProcessGone", "process " + std::to_string(container.pid) + " has ended"};
   const auto leaves = std::make_shared<Leaves>();
   if (const Status made = makeLeaves(container, *leaves); !made) return made;
+  const CpuSet mask = affinityOf(container.pid).value_or(possible_);
   if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
     for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
   }
-  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1)};
+  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1), mask};
   return {};
 }
 
@@ -251,10 +252,10 @@ Status CgroupV1Controller::placeSystem(const CpuSet& cpus) {
 
 void CgroupV1Controller::restore() {
   for (auto& [id, container] : containers_) {
-    for (const PreparedWrite& write : laneChange(container, {}).writes) static_cast<void>(executeWrite(write));
     for (const std::string& parent : {options_.cpusetDirectory, options_.cpuDirectory}) {
       if (!container.home.empty()) static_cast<void>(writeText(parent + "/cgroup.procs", std::to_string(container.threads.pid)));
     }
+    giveBackMask(container.threads.pid, container.mask);
   }
   containers_.clear();
   treeCpus_.reset();

@@ -57,6 +57,7 @@ class CgroupV1Controller final : public CpuController {
     CpuSet home;                // asked last; empty: not placed
     bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
     std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
+    CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
   };
   explicit CgroupV1Controller(const CgroupV1Options& options);
   [[nodiscard]] Status makeTrees();

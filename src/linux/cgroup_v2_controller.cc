@@ -144,10 +144,11 @@ Status CgroupV2Controller::add(const ContainerRegistration& container) {
   if (processGone(container.pid)) return Error{Code::NotFound, "ProcessGone", "process " + std::to_string(container.pid) + " has ended"};
   const auto leaves = std::make_shared<Leaves>();
   if (const Status made = makeLeaves(container, *leaves); !made) return made;
+  const CpuSet mask = affinityOf(container.pid).value_or(possible_);
   if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
     for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
   }
-  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1)};
+  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1), mask};
   return {};
 }
 
@@ -280,8 +281,8 @@ Status CgroupV2Controller::placeSystem(const CpuSet& cpus) {
 void CgroupV2Controller::restore() {
   const std::string back = shelter_.empty() ? options_.directory : shelter_;
   for (auto& [id, container] : containers_) {
-    for (const PreparedWrite& write : laneChange(container, {}).writes) static_cast<void>(executeWrite(write));
     if (!container.home.empty()) static_cast<void>(writeText(back + "/cgroup.procs", std::to_string(container.threads.pid)));
+    giveBackMask(container.threads.pid, container.mask);
   }
   containers_.clear();
   treeCpus_.reset();

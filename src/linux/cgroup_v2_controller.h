@@ -56,6 +56,7 @@ class CgroupV2Controller final : public CpuController {
     CpuSet home;                // asked last; empty: not placed
     bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
     std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
+    CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
   };
   enum class Placing : std::uint8_t { Floats, Partial, Complete };
   explicit CgroupV2Controller(const CgroupV2Options& options);
