@@ -89,7 +89,12 @@ Command makePlan() {
                "Plan one machine: who owns which CPUs, why, and in which order it is written",
                "coterie plan node --groups examples/plan/two-teams.yaml\n"
                "  coterie plan node --machine \"synthetic:pack:2 core:4 pu:2\" --groups examples/plan/two-teams.yaml -o svg > map.svg",
-               {{"--machine", "live, a shape (coterie machine list), FILE.xml of hwloc, a recorded FOLDER, or synthetic: and hwloc's description", &options->machine, {}, Names::Files, false},
+               {{"--machine",
+                 "live, a shape (coterie machine list), FILE.xml of hwloc, a recorded FOLDER, or synthetic: and hwloc's description",
+                 &options->machine,
+                 {},
+                 Names::Files,
+                 false},
                 {"--groups", "YAML file of tenants and groups, or - for standard input", &options->groups, {}, Names::Files, true},
                 {"--policy", "who decides", &options->policy, plan_node::policyNames(), Names::None, false},
                 {"--reserved", "CPUs that nobody may own, as 0-1,8", &options->reserved, {}, Names::None, false},

@@ -16,8 +16,9 @@ constexpr std::int64_t kDefaultWeight = 100;    // of a new cgroup
 constexpr Instant kNow{std::chrono::hours(1)};  // long after everything that has happened
 constexpr std::int64_t kQuarters = 4;
 
-constexpr PolicyName kPolicies[] = {PolicyName::Drc, PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle,
-                                    PolicyName::CpuManagerMulti, PolicyName::KubeletStatic, PolicyName::Balloons};
+constexpr PolicyName kPolicies[] = {
+    PolicyName::Drc,           PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle, PolicyName::CpuManagerMulti,
+    PolicyName::KubeletStatic, PolicyName::Balloons};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
