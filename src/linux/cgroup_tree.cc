@@ -83,6 +83,14 @@ Error cgroupError(const std::string& what, const std::string& path, int error) {
 
 Error unknownContainer(InstanceId id) { return {Code::NotFound, "UnknownContainer", "no container " + std::to_string(id.value) + " is registered"}; }
 
+Status openAll(const std::vector<HeldFile>& files) {
+  for (const HeldFile& held : files) {
+    held.file = openFor(held.path, held.flags);
+    if (!held.file) return cgroupError("cannot open", held.path, errno);
+  }
+  return {};
+}
+
 PreparedWrite fileWrite(const UniqueFd& file, std::string text) { return {PreparedWrite::Kind::File, file.get(), std::move(text), nullptr, nullptr}; }
 
 void giveBackMask(int pid, const CpuSet& mask) {

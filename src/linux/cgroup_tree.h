@@ -26,6 +26,13 @@ void removeTree(const std::string& tree);
 
 [[nodiscard]] Error cgroupError(const std::string& what, const std::string& path, int error);
 [[nodiscard]] Error unknownContainer(InstanceId id);
+// Opens each file; the first that cannot be is the error.
+struct HeldFile {
+  UniqueFd& file;
+  std::string path;
+  int flags;
+};
+[[nodiscard]] Status openAll(const std::vector<HeldFile>& files);
 [[nodiscard]] PreparedWrite fileWrite(const UniqueFd& file, std::string text);
 // All threads of a process, back on the CPUs that it came with.
 void giveBackMask(int pid, const CpuSet& mask);

@@ -13,13 +13,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "base/unique_fd.h"
-#include "ports/cpu_controller.h"
+#include "linux/cgroup_controller.h"
 
 namespace coterie::linux {
 
@@ -29,55 +27,26 @@ struct CgroupV1Options {
   bool killLeftovers{true};     // processes of a dead run: kill (serve) or leave alone (then their directories stay too)
 };
 
-class CgroupV1Controller final : public CpuController {
+class CgroupV1Controller final : public CgroupController {
  public:
   [[nodiscard]] static Result<std::unique_ptr<CgroupV1Controller>> create(const CgroupV1Options& options = {});
   ~CgroupV1Controller() override;
-
-  [[nodiscard]] const CpuControllerTraits& traits() const override { return traits_; }
-  [[nodiscard]] Status add(const ContainerRegistration& container) override;
-  void remove(InstanceId id) override;
-  [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override;
-  [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
-  [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
-  [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
-  [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
-  void sweep() override;
-  void restore() override;
 
   [[nodiscard]] const std::string& cpusetTree() const { return cpusetTree_; }
   [[nodiscard]] const std::string& cpuTree() const { return cpuTree_; }
 
  private:
-  struct Leaves;  // held descriptors of one container
-  struct Container {
-    ContainerRegistration threads;
-    std::shared_ptr<Leaves> leaves;
-    std::string memoryNodes;    // asked last, as text
-    CpuSet home;                // asked last; empty: not placed
-    bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
-    std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
-    CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
-  };
   explicit CgroupV1Controller(const CgroupV1Options& options);
   [[nodiscard]] Status makeTrees();
-  [[nodiscard]] Status makeLeaves(const ContainerRegistration& container, Leaves& leaves) const;
-  enum class Placing : std::uint8_t { Floats, Partial, Complete };
-  [[nodiscard]] Placing placingOf(const Container& container) const;
-  [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
-  [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
+  [[nodiscard]] Status makeLeaves(InstanceId id, CgroupLeaves& leaves) const override;
+  [[nodiscard]] std::int64_t kernelWeight(std::int64_t weight) const override;
+  [[nodiscard]] std::int64_t weightRead(const std::optional<std::string>& text) const override;
+  void moveBack(int pid) const override;
+  void removeTrees() override;
 
-  CpuControllerTraits traits_;
   CgroupV1Options options_;
   std::string cpusetTree_;
   std::string cpuTree_;
-  std::string memoryNodes_;  // the tree's, as text
-  CpuSet possible_;          // the mask of a thread that only its cpuset holds
-  UniqueFd treeCpus_;
-  CpuSet system_;
-  bool systemPlaced_{false};
-  std::map<InstanceId, Container> containers_;
-  std::vector<std::string> unremoved_;
 };
 
 }  // namespace coterie::linux

@@ -1,0 +1,187 @@
+#include "linux/cgroup_controller.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "linux/cgroup_tree.h"
+#include "linux/execute_write.h"
+#include "linux/files.h"
+#include "linux/lane_spread.h"
+#include "linux/process_threads.h"
+
+namespace coterie::linux {
+namespace {
+void addJoins(PreparedChange& change, const std::vector<UniqueFd>& files, int id) {
+  for (const UniqueFd& file : files) change.writes.push_back(fileWrite(file, std::to_string(id)));
+}
+}  // namespace
+
+CgroupController::CgroupController(std::string name) {
+  traits_.name = std::move(name);
+  traits_.memoryNodes = true;
+  traits_.weights = true;
+  traits_.idleLoans = true;
+  traits_.holdsHostileWorkers = true;
+}
+
+Status CgroupController::openTree(const std::string& cpusFile, std::string memoryNodes) {
+  memoryNodes_ = std::move(memoryNodes);
+  if (const auto possible = CpuSet::parse(readText("/sys/devices/system/cpu/possible").value_or(""))) possible_ = *possible;
+  treeCpus_ = openFor(cpusFile, O_RDWR);
+  if (!treeCpus_) return cgroupError("cannot open", cpusFile, errno);
+  return {};
+}
+
+Status CgroupController::add(const ContainerRegistration& container) {
+  if (containers_.count(container.id) > 0) {
+    return Error{Code::Conflict, "AlreadyRegistered", "container " + std::to_string(container.id.value) + " is registered already"};
+  }
+  if (processGone(container.pid)) return Error{Code::NotFound, "ProcessGone", "process " + std::to_string(container.pid) + " has ended"};
+  const auto leaves = std::make_shared<CgroupLeaves>();
+  if (const Status made = makeLeaves(container.id, *leaves); !made) return made;
+  const CpuSet mask = affinityOf(container.pid).value_or(possible_);
+  if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
+    for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
+  }
+  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1), mask};
+  return {};
+}
+
+void CgroupController::remove(InstanceId id) {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  const std::shared_ptr<CgroupLeaves> leaves = found->second.leaves;
+  containers_.erase(found);
+  unremoved_.insert(unremoved_.end(), leaves->directories.begin(), leaves->directories.end());
+  sweep();
+}
+
+void CgroupController::sweep() {
+  std::erase_if(unremoved_, [](const std::string& leaf) { return ::rmdir(leaf.c_str()) == 0 || errno == ENOENT; });
+  if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
+}
+
+// All threads of the process are in the two leaves, the first one in the home: none was born elsewhere or moved away by somebody.
+CgroupController::Placing CgroupController::placingOf(const Container& container) const {
+  std::vector<int> placed = idsIn(readText(container.leaves->homeThreads));
+  if (std::find(placed.begin(), placed.end(), container.threads.pid) == placed.end()) return Placing::Floats;
+  const std::vector<int> lent = idsIn(readText(container.leaves->loanThreads));
+  placed.insert(placed.end(), lent.begin(), lent.end());
+  std::sort(placed.begin(), placed.end());
+  const std::vector<int> present = threadsOf(container.threads.pid);
+  return std::includes(placed.begin(), placed.end(), present.begin(), present.end()) ? Placing::Complete : Placing::Partial;
+}
+
+PreparedChange CgroupController::homeChange(Container& container, const CpuSet& cpus) const {
+  const CgroupLeaves& leaves = *container.leaves;
+  const std::string text = cpus.toString();
+  PreparedChange change{{fileWrite(leaves.homeCpus, text)}, container.leaves};
+  if (!container.lent) change.writes.push_back(fileWrite(leaves.loanCpus, text));  // parked lanes follow the home
+  container.home = cpus;
+  if (placingOf(container) == Placing::Complete) return change;
+  change.writes.push_back(fileWrite(leaves.homeMems, container.memoryNodes));
+  change.writes.push_back(fileWrite(leaves.loanMems, container.memoryNodes));
+  addJoins(change, leaves.joinHomeAsProcess, container.threads.pid);
+  for (const int tid : container.threads.loanLaneThreads) addJoins(change, leaves.joinLoans, tid);
+  return change;
+}
+
+// The masks hold within the cpuset. A lane that floats again gets every possible CPU: the kernel keeps a narrower mask across later changes of the
+// set.
+PreparedChange CgroupController::laneChange(Container& container, const CpuSet& cpus) const {
+  PreparedChange change;
+  const std::vector<int> before = std::exchange(container.laneCpus, spreadLanes(container.laneCpus, cpus));
+  for (std::size_t lane = 0; lane < container.laneCpus.size(); ++lane) {
+    const int cpu = container.laneCpus[lane];
+    if (cpu < 0 && before[lane] < 0) continue;
+    change.writes.push_back(affinityWrite(container.threads.ownLaneThreads[lane], cpu < 0 ? possible_ : CpuSet{cpu}));
+  }
+  return change;
+}
+
+Result<PreparedChange> CgroupController::prepare(const CpuChange& change) {
+  const bool mayBeEmpty = change.kind == CpuChangeKind::LaneCpus || change.kind == CpuChangeKind::LoanCpus || change.kind == CpuChangeKind::Weight;
+  if (!mayBeEmpty && change.set.empty()) {
+    return Error{Code::InvalidArgument, "EmptySet", "a container must keep at least one CPU and one memory node"};
+  }
+  const bool cpus = change.kind != CpuChangeKind::MemoryNodes && change.kind != CpuChangeKind::Weight;
+  if (cpus && !possible_.empty() && !change.set.isSubsetOf(possible_))
+    return Error{Code::InvalidArgument, "OutsideMachine", "CPUs " + (change.set - possible_).toString() + " are not in this machine"};
+  if (change.kind == CpuChangeKind::AncestorCpus) return PreparedChange{{fileWrite(treeCpus_, change.set.toString())}, nullptr};
+  const auto found = containers_.find(change.container);
+  if (found == containers_.end()) return unknownContainer(change.container);
+  Container& container = found->second;
+  const CgroupLeaves& leaves = *container.leaves;
+  switch (change.kind) {
+    case CpuChangeKind::HomeCpus: return homeChange(container, change.set);
+    case CpuChangeKind::LaneCpus: return laneChange(container, change.set);
+    case CpuChangeKind::LoanCpus: {
+      container.lent = !change.set.empty();
+      const CpuSet& target = container.lent ? change.set : container.home;
+      if (target.empty()) return PreparedChange{};  // parked and not placed: nothing to say
+      return PreparedChange{{fileWrite(leaves.loanCpus, target.toString())}, container.leaves};
+    }
+    case CpuChangeKind::MemoryNodes:
+      container.memoryNodes = change.set.toString();
+      return PreparedChange{{fileWrite(leaves.homeMems, container.memoryNodes), fileWrite(leaves.loanMems, container.memoryNodes)}, container.leaves};
+    default: return PreparedChange{{fileWrite(leaves.homeWeight, std::to_string(kernelWeight(change.weight)))}, container.leaves};
+  }
+}
+
+Result<PreparedChange> CgroupController::prepareLaneMove(InstanceId id, int loanLane, LanePlace place) {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknownContainer(id);
+  const std::vector<int>& lanes = found->second.threads.loanLaneThreads;
+  if (loanLane < 0 || static_cast<std::size_t>(loanLane) >= lanes.size()) return Error{Code::NotFound, "UnknownLane", "no such loan lane"};
+  if (found->second.home.empty()) return PreparedChange{};
+  const std::shared_ptr<CgroupLeaves>& leaves = found->second.leaves;
+  PreparedChange change{{}, leaves};
+  addJoins(change, place == LanePlace::Home ? leaves->joinHome : leaves->joinLoans, lanes[static_cast<std::size_t>(loanLane)]);
+  return change;
+}
+
+Result<ObservedContainer> CgroupController::observe(InstanceId id) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknownContainer(id);
+  const Container& container = found->second;
+  ObservedContainer observed;
+  observed.vanished = processGone(container.threads.pid);
+  observed.weight = weightRead(readText(container.leaves->homeWeight.get()));
+  observed.memoryNodes = setIn(container.leaves->homeMems);
+  if (observed.vanished || container.home.empty()) return observed;
+  const Placing placing = placingOf(container);
+  observed.uniform = placing == Placing::Complete;
+  if (placing == Placing::Floats) return observed;
+  observed.home = setIn(container.leaves->homeCpus);
+  observed.effective = setIn(container.leaves->homeEffective);
+  observed.loans = setIn(container.leaves->loanCpus);
+  return observed;
+}
+
+ThreadUse CgroupController::threadUse(InstanceId id, int threadId) const {
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? ThreadUse{{}, false, true} : threadUseOf(found->second.threads.pid, threadId);
+}
+
+Status CgroupController::placeSystem(const CpuSet& cpus) {
+  system_ = cpus;
+  systemPlaced_ = true;
+  return placeOwnThreads(cpus);
+}
+
+void CgroupController::restore() {
+  for (const auto& [id, container] : containers_) {
+    if (!container.home.empty()) moveBack(container.threads.pid);
+    giveBackMask(container.threads.pid, container.mask);
+  }
+  containers_.clear();
+  treeCpus_.reset();
+  removeTrees();
+  unremoved_.clear();
+}
+
+}  // namespace coterie::linux
