@@ -104,11 +104,12 @@ Plan decide(const Snapshot& snapshot, const Config& config) {
 }
 
 MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {
-  const Layout layout = makeLayout(*snapshot.machine, snapshot.reserved);
-  FloorCount count(unitSizes(layout));
+  // Only isolated groups need to know how large the machine's units are: this is asked at every pass for every service that waits.
+  const bool anyIsolated = isolated(newcomer) || std::any_of(snapshot.groups.begin(), snapshot.groups.end(), isolated);
+  FloorCount count(anyIsolated ? unitSizes(makeLayout(*snapshot.machine, snapshot.reserved)) : UnitSizes{});
   for (const GroupState& group : snapshot.groups) count.add(group);
   count.add(newcomer);
-  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - layout.size()) * 1000);
+  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - usableCpus(*snapshot.machine, snapshot.reserved).count()) * 1000);
 }
 
 }  // namespace coterie::allocation
