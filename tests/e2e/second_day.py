@@ -175,6 +175,7 @@ def a_frozen_worker(context):
     check("Unresponsive" in server.ok("describe", "service/red/one"), "the end is told as what it was")
     context.figure(f"a frozen worker: replaced after {took:.1f} s, {len(faults)} of its requests failed, {others.count()} of the neighbour's answered, 0 failed")
     server.ok("delete", "service", "red/two")
+    within(60, "a deleted service's series are gone", lambda: 'service="red/two"' not in server.scrape(), 0.2)
 
 
 @case
