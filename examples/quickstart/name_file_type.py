@@ -2,7 +2,7 @@
 """Names a file's type from its bytes (Magika): prints the three likeliest."""
 import json
 
-from quickstart import Service, arguments, model_file, np
+from quickstart import Service, arguments, model_file, np, read_bytes
 
 PART = 1024
 PADDING = 256
@@ -10,7 +10,7 @@ PADDING = 256
 
 def tensor(path):
     """The first 1024 bytes behind leading white space and the last 1024 before trailing, padded with 256."""
-    data = open(path, "rb").read()
+    data = read_bytes(path)
     head = list(data[:4096].lstrip()[:PART])
     tail = list(data[-4096:].rstrip()[-PART:])
     return np.array([head + [PADDING] * (PART - len(head)) + [PADDING] * (PART - len(tail)) + tail], np.int32)

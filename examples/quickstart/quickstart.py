@@ -8,6 +8,7 @@ import os
 import sys
 import wave
 from pathlib import Path
+from urllib.parse import urlsplit
 
 CACHE = Path(os.environ.get("COTERIE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie")
 
@@ -33,8 +34,14 @@ class Service:
     """One service of the gateway: infer({input: array}) -> {output: array}."""
 
     def __init__(self, args, name):
-        scheme, _, address = args.url.rpartition("://")
-        self.client = http.InferenceServerClient(address.rstrip("/"), ssl=scheme == "https")
+        url = urlsplit(args.url if "://" in args.url else f"http://{args.url}")
+        try:
+            reachable = url.scheme in ("http", "https") and url.hostname and (url.port or 80)
+        except ValueError:  # a port that is none
+            reachable = False
+        if not reachable:
+            sys.exit(f"error: --url: {args.url!r} is no address of a gateway\n  what to do: --url http://127.0.0.1:8080, as the READY table shows it")
+        self.client = http.InferenceServerClient(url.netloc, ssl=url.scheme == "https")
         self.headers = {"Authorization": f"Bearer {args.key}"} if args.key else {}
         self.name = name
 
@@ -58,6 +65,13 @@ def model_file(tenant, service, name):
     if not path.exists():
         sys.exit(f"error: {path} is missing\n  what to do: ./dev setup")
     return path
+
+
+def read_bytes(path):
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        sys.exit(f"error: {path} cannot be read: {error.strerror}")
 
 
 def read_wav(path, rate):

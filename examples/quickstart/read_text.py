@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Reads one line of text from a picture (PP-OCRv6): prints the text and the model's confidence."""
+import sys
+
 from quickstart import Service, arguments, model_file, np
 
 HEIGHT = 48
@@ -9,7 +11,10 @@ def tensor(path):
     """BGR, 48 pixels high, [-1, 1], laid out [1, 3, 48, width]."""
     from PIL import Image
 
-    picture = Image.open(path).convert("RGB")
+    try:
+        picture = Image.open(path).convert("RGB")
+    except OSError as error:  # Pillow's "no picture" is one as well
+        sys.exit(f"error: {path} cannot be read as a picture: {error}")
     width = max(16, round(HEIGHT * picture.width / picture.height))
     pixels = np.asarray(picture.resize((width, HEIGHT), Image.Resampling.BILINEAR), np.float32)[:, :, ::-1]
     return np.ascontiguousarray(((pixels / 255 - 0.5) / 0.5).transpose(2, 0, 1)[None])

@@ -12,8 +12,6 @@
 
 namespace coterie::agent {
 
-using MilliRps = Quantity<struct MilliRpsTag>;  // requests per 1000 seconds
-
 struct DemandSample {
   MilliRps arrivals;                 // EWMA, time constant 1 s, refused requests included
   Nanos cpuPerRequest{};             // thread CPU time of one run; 0: not known yet

@@ -23,6 +23,7 @@ struct Quantity {
 };
 
 using MilliCpu = Quantity<struct MilliCpuTag>;  // thousandths of one CPU
+using MilliRps = Quantity<struct MilliRpsTag>;  // thousandths of a request per second
 using Bytes = Quantity<struct BytesTag>;
 
 using Nanos = std::chrono::nanoseconds;

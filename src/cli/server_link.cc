@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,8 @@
 
 namespace coterie::cli {
 namespace {
+
+constexpr Millis kSilence{5'000};
 
 Code codeOf(int status) {
   static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied,  Code::NotFound,
@@ -57,9 +60,16 @@ std::string percentEncode(std::string_view text) {
 }
 
 ServerLink::ServerLink(const std::string& stateFolder)
-    : stateFolder_(stateFolder), socket_(stateFolder + "/" + std::string(kAdminSocket)), client_(http::Client::unixSocket(socket_)) {}
+    : stateFolder_(stateFolder), socket_(stateFolder + "/" + std::string(kAdminSocket)), client_(http::Client::unixSocket(socket_)) {
+  client_.whenSilent(kSilence, [] { std::fprintf(stderr, "coterie: the server has not answered for 5 s; waiting for it\n"); });
+}
 
 Error ServerLink::explain(const Error& error) const {
+  if (error.reason == "Timeout") {
+    return {Code::DeadlineExceeded, "Timeout",
+            error.message + ": it is stopped, or the machine has no time for it; whether the order was carried out is not known" +
+                "\n  see whether it runs:  ps -o pid,stat,args -C coterie   (stat T: stopped; kill -CONT PID)\n  then look again:      coterie get"};
+  }
   if (error.reason != "Unreachable") return error;
   struct stat folder{};
   if (::access(stateFolder_.c_str(), X_OK) != 0 && errno == EACCES) {

@@ -11,8 +11,6 @@
 
 namespace coterie::dispatch {
 
-using MilliRps = Quantity<struct MilliRpsTag>;  // thousandths of a request per second
-
 class ArrivalRate {
  public:
   void arrive(Instant now) {

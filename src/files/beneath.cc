@@ -20,8 +20,8 @@ Error failed(int code, const std::string& path) {
   switch (code) {
     case ENOENT: return {Code::NotFound, "ModelNotFound", path + " does not exist below the tenant's model root"};
     case ENOTDIR: return {Code::NotFound, "ModelNotFound", path + " does not exist below the tenant's model root: a part of it is a file"};
-    case EXDEV:
-    case ELOOP: return {Code::PermissionDenied, "ModelOutsideRoot", path + " leads out of the tenant's model root"};
+    case EXDEV: return {Code::PermissionDenied, "ModelOutsideRoot", path + " leads out of the tenant's model root"};
+    case ELOOP: return {Code::NotFound, "ModelNotFound", path + " goes through links that lead to no file (a circle, or more than 40)"};
     case EACCES: return {Code::PermissionDenied, "ModelNotReadable", path + " may not be read by coterie: check its owner and mode"};
     default: return {Code::Unavailable, "ModelReadFailed", path + ": " + std::strerror(code)};
   }
@@ -59,7 +59,10 @@ Result<UniqueFd> openByWalking(int root, const std::string& relativePath) {
       struct stat status{};
       const int code = errno;
       const bool link = ::fstatat(from, part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
-      return failed(link ? ELOOP : code, relativePath);
+      if (!link) return failed(code, relativePath);
+      return Error{
+          Code::PermissionDenied, "ModelOutsideRoot",
+          relativePath + " goes through a link, and this kernel (without openat2) cannot keep it below the model root; name the file itself"};
     }
     if (last) return regularOnly(std::move(next), relativePath);
     folder = std::move(next);

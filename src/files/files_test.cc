@@ -79,7 +79,7 @@ TEST_F(Files, OnlyWhatLiesBeneathIsOpened) {
                         {"outside", "ModelOutsideRoot", "ModelOutsideRoot"},
                         {"folder-outside/secret.onnx", "ModelOutsideRoot", "ModelOutsideRoot"},
                         {"magic/x", "ModelOutsideRoot", "ModelOutsideRoot"},
-                        {"loop", "ModelOutsideRoot", "ModelOutsideRoot"},
+                        {"loop", "ModelNotFound", "ModelOutsideRoot"},
                         {"../other/secret.onnx", "ModelOutsideRoot", "ModelOutsideRoot"},
                         {"a/../../other/secret.onnx", "ModelOutsideRoot", "ModelOutsideRoot"},
                         {"/etc/passwd", "ModelOutsideRoot", "ModelOutsideRoot"},

@@ -56,6 +56,11 @@ Client Client::unixSocket(std::string path, Timeouts timeouts) {
   return client;
 }
 
+void Client::whenSilent(Millis after, std::function<void()> tell) {
+  silentAfter_ = after;
+  tellSilence_ = std::move(tell);
+}
+
 void Client::close() {
   fd_.reset();
   buffer_.clear();
@@ -147,8 +152,15 @@ Status Client::fill() {
     if (got == 0) return lost("the server closed it");
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return lost(std::strerror(errno));
-    if (auto status = waitFor(POLLIN, timeouts_.idle); !status.ok()) return status;
+    if (auto status = waitForAnswer(); !status.ok()) return status;
   }
+}
+
+Status Client::waitForAnswer() {
+  if (!tellSilence_) return waitFor(POLLIN, timeouts_.idle);
+  if (waitFor(POLLIN, silentAfter_).ok()) return {};
+  tellSilence_();
+  return waitFor(POLLIN, timeouts_.idle);
 }
 
 bool Client::closedByServer() {

@@ -47,6 +47,9 @@ class Client {
   [[nodiscard]] static Client unixSocket(std::string path, Timeouts timeouts);
   [[nodiscard]] static Client unixSocket(std::string path) { return unixSocket(std::move(path), Timeouts{}); }
 
+  // tell is called once in each wait for an answer that lasts longer than `after`.
+  void whenSilent(Millis after, std::function<void()> tell);
+
   [[nodiscard]] Result<ClientResponse> request(const ClientRequest& request);
   // Gives each complete line of a 2xx body to onLine as it arrives (the body of the result is then empty); other statuses as request(). Stop ends it
   // and closes the connection.
@@ -67,6 +70,7 @@ class Client {
   using Sink = std::function<Next(std::string_view)>;
   Status fill();
   Status waitFor(short events, Millis limit);
+  Status waitForAnswer();
   Result<std::string> takeLine();
   Result<ClientResponse> receiveWith(std::string_view method, const Sink& sink);
   Result<ClientResponse> exchange(const ClientRequest& request, const Sink& sink);
@@ -77,6 +81,8 @@ class Client {
   std::uint16_t port_{0};
   std::string path_;
   Timeouts timeouts_;
+  Millis silentAfter_{0};
+  std::function<void()> tellSilence_;
   UniqueFd fd_;
   std::string buffer_;  // received, not yet used
   bool stopped_{false};

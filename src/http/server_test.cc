@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "http/server_fixture.h"
@@ -272,7 +273,7 @@ TEST(Server, AnUnreadSmallBodyIsSkippedAndALargeOneClosesWithTheAnswerIntact) {
     ASSERT_TRUE(client.sendRaw(std::string(100'000, 'x')).ok());
   }
   EXPECT_EQ(server.stats().accepted, 1);
-  const auto refused = client.request({"POST", "/", {}, std::string(20'000'000, 'x')});
+  const auto refused = client.request({"POST", "/", {}, std::string(8U << 20U, 'x')});
   ASSERT_TRUE(refused.ok()) << refused.error().message;
   EXPECT_EQ(refused->status, 401);
   EXPECT_EQ(refused->header("Connection"), "close");
@@ -350,6 +351,25 @@ TEST(Server, AStreamWithASlowReaderIsBounded) {
   auto client = server.client();
   ASSERT_TRUE(client.sendRaw("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ok());
   EXPECT_LT(written.get_future().get(), 10'000);  // the socket's buffers and the backlog, not the memory of the machine
+}
+
+// A server that is stopped (SIGSTOP) takes a request and says nothing: the person at the keyboard is told, once, before the minute is over.
+TEST(Client, ASilentServerIsTold) {
+  Request held;
+  std::promise<void> arrived;
+  TestServer server([&](const Request& request) {
+    held = request;
+    arrived.set_value();
+  });
+  auto client = server.client();
+  int times = 0;
+  client.whenSilent(Millis(1), [&] {
+    ++times;
+    arrived.get_future().wait();
+    server.onLoop([&] { std::exchange(held, {})->respond(text("late")); });
+  });
+  EXPECT_EQ(client.request({})->body, "late");
+  EXPECT_EQ(times, 1);
 }
 
 TEST(Server, TwoThousandConnectionsComeAndGo) {

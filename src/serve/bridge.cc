@@ -43,7 +43,7 @@ agent::DemandSample Bridge::sampleDemand(GroupId group) const {
   const auto service = name == groups_.end() ? services_.end() : services_.find(name->second);
   if (service == services_.end() || service->second.load == nullptr) return sample;
   const gateway::ServiceLoad& load = *service->second.load;
-  sample.arrivals = agent::MilliRps(load.arrivalsMilliPerSecond.load(std::memory_order_relaxed));
+  sample.arrivals = MilliRps(load.arrivalsMilliPerSecond.load(std::memory_order_relaxed));
   sample.cpuPerRequest = Nanos(load.cpuNanosPerRequest.load(std::memory_order_relaxed));
   sample.queued = load.queued.load(std::memory_order_relaxed);
   sample.queuedBeyondOwnLanes = load.queuedBeyondOwnLanes.load(std::memory_order_relaxed);

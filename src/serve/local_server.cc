@@ -29,7 +29,6 @@
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
-#include "onnx/default_library.h"
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
@@ -187,7 +186,7 @@ Status LocalServer::Parts::openCpus() {
 void LocalServer::Parts::buildRuntime() {
   modelFiles = std::make_unique<files::ThreadedModelFiles>(control);
   process::ProcessOptions wanted;
-  wanted.runtimeLibrary = options.runtime.empty() ? onnx::defaultLibrary() : options.runtime;
+  wanted.runtimeLibrary = options.runtime;
   wanted.worker = options.worker;
   wanted.sandbox = options.sandbox;
   wanted.onErrorText = [this](InstanceId id, std::string_view text) { logs.append(id, text, control.clock().wall()); };

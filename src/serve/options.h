@@ -23,7 +23,7 @@ struct ServeOptions {
   std::string adminAddress{"127.0.0.1"};  // of /metrics, /healthz, /readyz
   std::uint16_t adminPort{8081};          // 0: the kernel's choice
   bool allowNonLoopback{false};           // clear text may leave this machine
-  std::string runtime;                    // ONNX Runtime's shared library; empty: beside the cache of `./dev setup`
+  std::string runtime;                    // ONNX Runtime's shared library
   std::string worker;                     // the worker's binary; empty: this one
   std::optional<CpuSet> reserved;         // CPUs for Coterie itself; not set: none below 8 CPUs
   Actuator actuator{Actuator::Auto};      // how CPU sets are enforced

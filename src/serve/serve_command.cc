@@ -4,7 +4,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "cli/context.h"
 #include "cli/manifests.h"
 #include "http/asio_loop.h"
+#include "onnx/default_library.h"
 #include "serve/local_server.h"
 #include "serve/options.h"
 #include "serve/startup_view.h"
@@ -62,7 +65,12 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   options.adminAddress = flags.adminAddress;
   options.adminPort = static_cast<std::uint16_t>(flags.adminPort);
   options.allowNonLoopback = flags.allowNonLoopback;
-  options.runtime = flags.runtime;
+  options.runtime = flags.runtime.empty() ? onnx::defaultLibrary() : flags.runtime;
+  // Without it every worker would start, fail and wait for its next try.
+  if (::access(options.runtime.c_str(), R_OK) != 0) {
+    return Error{Code::NotFound, "OnnxRuntimeNotFound",
+                 options.runtime + ": " + std::strerror(errno) + "; run ./dev setup, or name ONNX Runtime's shared library with --onnxruntime"};
+  }
   if (!flags.reserved.empty()) {
     auto reserved = CpuSet::parse(flags.reserved);
     if (!reserved) return Error{Code::InvalidArgument, "BadOption", "--reserved-cpus: " + reserved.error().message};

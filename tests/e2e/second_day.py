@@ -259,6 +259,7 @@ def options_that_cannot_be(context):
         (("--address", "192.0.2.1", *ports), ("--allow-non-loopback",)),
         (("--admin-address", "0.0.0.0", *ports), ("--allow-non-loopback",)),
         (("--port", "99999", "--admin-port", "0"), ("--port", "65535")),
+        (("--onnxruntime", "/nonexistent", *ports), ("--onnxruntime", "/nonexistent", "./dev setup")),
     ):
         done = server.cli("serve", *options, timeout=30)
         check(done.returncode in (1, 2) and all(word in done.stderr for word in words), f"{options}: exit {done.returncode}: {done.stderr}")

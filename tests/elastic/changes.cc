@@ -1,6 +1,7 @@
 #include "changes.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -65,6 +66,7 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
   const ForeignLoad foreign({ready.pid});
   Rng rng(1);
   for (int i = 0; i < options.changes; ++i) {
+    if (i % 100 == 0) std::fprintf(stderr, "elastic: change %d of %d\n", i, options.changes);
     Change change;
     change.before = node.home(service);
     spec.ceiling = i % 2 == 0 ? large : small;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 
 #include "base/rng.h"
@@ -119,6 +120,7 @@ Result<LendingFigures> measureLending(ElasticNode& node, std::size_t owner, std:
   figures.ownerRate = options.load * *alone;
   std::vector<double> p50, gain, borrowedLending, borrowedPartition;
   for (int half = 0; half < 2 * options.blocks; ++half) {
+    if (half % 4 == 0) std::fprintf(stderr, "elastic: lending, block %d of %d\n", half / 2 + 1, options.blocks);
     std::array<Condition, 3> order{Alone, Lending, Partition};
     if (half % 2 == 1) order = {Partition, Lending, Alone};
     std::array<PhaseFigures, 3> seen;

@@ -62,7 +62,7 @@ agent::DemandSample BenchNode::demandOf(GroupId group) const {
   const Service& service = services_[static_cast<std::size_t>(group.value)];
   if (service.load == nullptr) return sample;
   const auto demand = service.load->demand();
-  sample.arrivals = agent::MilliRps(demand.arrivals.value);
+  sample.arrivals = MilliRps(demand.arrivals.value);
   sample.cpuPerRequest = demand.cpuPerRequest;
   sample.queued = demand.queued;
   sample.queuedBeyondOwnLanes = service.load->queuedBeyondOwnLanes();
