@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "allocation/sizing.h"
 
@@ -118,7 +119,8 @@ class UnitChooser {
       const int unit = layout_.paths[at(position)][at(static_cast<int>(unitLevel(claim.isolation)))];
       if (units.empty() || units.back() != unit) units.push_back(unit);
     }
-    std::stable_sort(units.begin(), units.end(), [&](int a, int b) { return layout_.branches[at(a)].size() < layout_.branches[at(b)].size(); });
+    const auto smallest = [&](int unit) { return std::pair(layout_.branches[at(unit)].size(), unit); };
+    std::sort(units.begin(), units.end(), [&](int a, int b) { return smallest(a) < smallest(b); });
     for (const int index : units) {
       const Layout::Branch& unit = layout_.branches[at(index)];
       const int size = static_cast<int>(claim.cpus.size());

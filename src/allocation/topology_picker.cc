@@ -1,6 +1,7 @@
 #include "allocation/topology_picker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace coterie::allocation {
 
@@ -90,7 +91,7 @@ Positions TopologyPicker::take(int count, int branch, bool wholeCaches) {
 
 Positions TopologyPicker::takeAcrossNodes(int count) {
   std::vector<int> nodes = tightestFirst(DomainLevel::Node);
-  std::stable_sort(nodes.begin(), nodes.end(), [&](int a, int b) { return freeIn(a) > freeIn(b); });
+  std::sort(nodes.begin(), nodes.end(), [&](int a, int b) { return std::pair(-freeIn(a), a) < std::pair(-freeIn(b), b); });
   for (int parts = 1; parts <= static_cast<int>(nodes.size()); ++parts) {
     bool fits = true;
     for (int part = 0; part < parts; ++part) fits = fits && freeIn(nodes[at(part)]) >= count / parts + (part < count % parts ? 1 : 0);

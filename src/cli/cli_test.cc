@@ -309,6 +309,16 @@ TEST_F(Cli, WaitsForConditionsAndDeletion) {
   setReady("notes", ConditionStatus::False, "InsufficientCpu");
   EXPECT_NE(run({"wait", "notes", "--timeout", "0s"}).err.find("False (InsufficientCpu): why"), std::string::npos);
   EXPECT_EQ(run({"wait", "notes", "--for=condition=Ready=False"}).code, kOk);
+  EXPECT_NE(run({"wait", "notes", "--timeout", "0s", "--for=condition=Redy"}).err.find("has no condition Redy yet (it has Ready)"),
+            std::string::npos);
+  // Nor does what serves by a former spec.
+  for (const char* reason : {"ServingOldSpec", "RollingOut"}) {
+    setReady("notes", ConditionStatus::True, reason);
+    const auto former = run({"wait", "notes", "--timeout", "0s"});
+    EXPECT_EQ(former.code, kFailed) << reason;
+    EXPECT_NE(former.err.find("serves by its former spec: why"), std::string::npos) << former.err;
+    EXPECT_NE(run({"get", "service", "notes"}).out.find("True (" + std::string(reason) + ")"), std::string::npos);
+  }
   // A condition about the spec before the last change does not count.
   run({"scale", "speech", "--instances", "2"});
   EXPECT_EQ(run({"wait", "speech", "--timeout", "0s"}).code, kFailed);

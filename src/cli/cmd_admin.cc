@@ -23,15 +23,18 @@ struct KeyOptions {
   bool all{false};
 };
 
-// The key alone goes to standard output, so that KEY=$(coterie key create audio) works.
-int showNew(Context& context, const Value& value, const std::string& output) {
+// The key alone goes to standard output, so that KEY=$(coterie key create audio) works. What nobody saw nobody can use: false.
+bool showNew(Context& context, const Value& value, const std::string& output) {
   const auto key = admin::decodeNewKey(value);
-  if (output == "json") return context.terminal.out << text::printJson(value, text::JsonStyle::Indented) << "\n", kOk;
+  if (output == "json") return (context.terminal.out << text::printJson(value, text::JsonStyle::Indented) << "\n").flush().good();
   context.terminal.err << "Key " << key.info.id << " of tenant " << printable(key.info.tenant.value)
                        << (key.info.expires ? ", until " + clockText(key.info.expires->micros) + " UTC" : "")
                        << ". It is shown this once; keep it secret.\n";
-  context.terminal.out << key.key << "\n";
-  return kOk;
+  return (context.terminal.out << key.key << "\n").flush().good();
+}
+
+Error notShown(const std::string& id, const std::string& next) {
+  return {Code::Unavailable, "NotShown", "the secret of key " + id + " could not be written to standard output, so nobody has it: " + next};
 }
 
 int createKey(Context& context, const KeyOptions& options) {
@@ -44,7 +47,11 @@ int createKey(Context& context, const KeyOptions& options) {
     body.set("lifetimeSeconds", std::int64_t{lifetime->count() / 1000});
   }
   const auto created = context.server().call("POST", "/admin/v1/keys", body);
-  return created.ok() ? showNew(context, *created, options.output) : context.fail(created.error());
+  if (!created.ok()) return context.fail(created.error());
+  if (showNew(context, *created, options.output)) return kOk;
+  const std::string id = admin::decodeNewKey(*created).info.id;
+  const auto revoked = context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(id), std::nullopt);
+  return context.fail(notShown(id, revoked.ok() ? "it was revoked" : "coterie key revoke " + id));
 }
 
 Cell stateOf(const identity::KeyInfo& key, std::int64_t now) {
@@ -87,7 +94,9 @@ int rotateKey(Context& context, const KeyOptions& options) {
   Value body = Value::emptyMap();
   body.set("graceSeconds", std::int64_t{grace->count() / 1000});
   const auto rotated = context.server().call("POST", "/admin/v1/keys/" + percentEncode(options.id) + "/rotate", body);
-  return rotated.ok() ? showNew(context, *rotated, options.output) : context.fail(rotated.error());
+  if (!rotated.ok()) return context.fail(rotated.error());
+  if (showNew(context, *rotated, options.output)) return kOk;
+  return context.fail(notShown(options.id, "rotate it again"));
 }
 
 int revokeKey(Context& context, const KeyOptions& options) {

@@ -89,10 +89,15 @@ std::optional<Goal> parseGoal(std::string_view text) {
 std::string missing(const Value& object, const Goal& goal) {
   const auto conditions = conditionsOf(object);
   const Condition* condition = objects::findCondition(conditions, goal.type);
-  if (condition == nullptr) return "has no condition " + goal.type + " yet";
+  if (condition == nullptr) {
+    std::string others;
+    for (const Condition& other : conditions) others += (others.empty() ? " (it has " : ", ") + other.type;
+    return "has no condition " + goal.type + " yet" + (others.empty() ? "" : others + ")");
+  }
   // A condition that speaks of an older spec says nothing about this one.
   const std::int64_t generation = object.find("metadata") == nullptr ? 0 : admin::intAt(*object.find("metadata"), "generation");
   if (condition->observedGeneration != 0 && condition->observedGeneration < generation) return "its last change is not acted on yet";
+  if (goal.status == ConditionStatus::True && servesFormerSpec(*condition)) return "serves by its former spec: " + condition->message;
   if (condition->status == goal.status) return {};
   return goal.type + " is " + conditionCell(conditions, goal.type).text + (condition->message.empty() ? "" : ": " + condition->message);
 }
@@ -100,7 +105,9 @@ std::string missing(const Value& object, const Goal& goal) {
 bool objectIsRefused(const Value& object, const Goal& goal) {
   const auto conditions = conditionsOf(object);
   const Condition* condition = objects::findCondition(conditions, goal.type);
-  return condition != nullptr && condition->status == ConditionStatus::False && condition->reason != "Loading" && condition->reason != "Inspecting";
+  if (condition == nullptr) return !conditions.empty();
+  if (condition->status == ConditionStatus::True) return condition->reason == "ServingOldSpec";
+  return condition->status == ConditionStatus::False && condition->reason != "Loading" && condition->reason != "Inspecting";
 }
 
 int wait(Context& context, const WaitOptions& options) {
@@ -204,7 +211,7 @@ Command makeWait() {
           "Wait until objects are in a condition, or gone",
           "coterie wait speech --for=condition=Ready --timeout 30s\n  coterie wait service/audio/speech --for=delete",
           {{"NAMES", "services, or TYPE/NAME", &options->names, {}, Names::Services, true},
-           {"--for", "condition=TYPE[=True|False|Unknown] or delete", &options->goal, {}, Names::None, false},
+           {"--for", "condition=TYPE[=True|False|Unknown] or delete; Ready: and by the present spec", &options->goal, {}, Names::None, false},
            {"--timeout", "how long; then exit code 1", &options->timeout, {}, Names::None, false},
            namespaceOption(&options->nameSpace)},
           {},

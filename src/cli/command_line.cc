@@ -187,7 +187,9 @@ int cliMain(int argc, char** argv, std::vector<Command> more) {
                           environment};
   const int code = runCli({argv + 1, argv + argc}, terminal, std::move(more));
   std::cout.flush();
-  return code;
+  if (std::cout || code != kOk) return code;
+  std::cerr << "coterie: not all of the answer could be written to standard output\n";
+  return kFailed;
 }
 
 }  // namespace coterie::cli

@@ -66,11 +66,17 @@ std::string cpusOf(const Value& object) {
 
 std::vector<Condition> conditionsOf(const Value& object) { return objects::decodeConditions(at(object, "status").find("conditions")); }
 
+bool servesFormerSpec(const Condition& condition) {
+  return condition.status == ConditionStatus::True && (condition.reason == "ServingOldSpec" || condition.reason == "RollingOut");
+}
+
 Cell conditionCell(const std::vector<Condition>& conditions, std::string_view type) {
   const Condition* condition = objects::findCondition(conditions, type);
   if (condition == nullptr) return {"-"};
   switch (condition->status) {
-    case ConditionStatus::True: return {"True", Style::Good};
+    case ConditionStatus::True:
+      if (servesFormerSpec(*condition)) return {"True (" + condition->reason + ")", Style::Doubtful};
+      return {"True", Style::Good};
     case ConditionStatus::False: return {"False (" + condition->reason + ")", Style::Bad};
     case ConditionStatus::Unknown: break;
   }
@@ -119,7 +125,7 @@ std::vector<Cell> objectRow(const Value& object, Detail detail, std::int64_t now
       row.emplace_back(serviceClass.empty() ? "latency-critical" : serviceClass);
       row.emplace_back(weightText);
       row.emplace_back(textAt(at(spec, "model"), "uri"));
-      row.emplace_back(ready == nullptr || ready->status == ConditionStatus::True ? "-" : ready->message);
+      row.emplace_back(ready == nullptr || (ready->status == ConditionStatus::True && !servesFormerSpec(*ready)) ? "-" : ready->message);
     }
   }
   const bool going = !metadataAt(object, "deletionTimestamp").empty();

@@ -21,7 +21,9 @@ enum class Detail : std::uint8_t { Usual, Wide };
 [[nodiscard]] std::vector<Cell> objectRow(const Value& object, Detail detail, std::int64_t nowMicros);
 
 [[nodiscard]] std::vector<Condition> conditionsOf(const Value& object);
-// "True", "False (InsufficientCpu)", "Unknown"
+// Ready, but not by the present spec: a change is under way or refused.
+[[nodiscard]] bool servesFormerSpec(const Condition& condition);
+// "True", "True (ServingOldSpec)", "False (InsufficientCpu)", "Unknown"
 [[nodiscard]] Cell conditionCell(const std::vector<Condition>& conditions, std::string_view type);
 [[nodiscard]] std::string ageOf(const Value& object, std::int64_t nowMicros);
 

@@ -148,7 +148,7 @@ void InstanceReconciler::trimReserve(ServiceRecord& record) {
 
 // The first pass asks for all files; the one after the last answer starts all instances.
 void InstanceReconciler::lowerBarrier() {
-  if (barrierPassed_ || storeFailed_) return;
+  if (barrierPassed_ || readFailed_) return;
   const bool waiting =
       std::any_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.inspection.pending && !r.second.inspection.answer; });
   if (waiting && ports_.loop.clock().now() < barrierUntil_) return;

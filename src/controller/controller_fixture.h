@@ -183,6 +183,36 @@ class FakeAllocation final : public AllocationPort {
   int errors{0};
 };
 
+// A store whose disk may be full: then it reads and writes nothing.
+class FillingStore final : public ObjectStore {
+ public:
+  explicit FillingStore(EventLoop& loop) : store_(loop) {}
+  [[nodiscard]] Result<StoredObject> get(const ObjectKey& key) const override { return store_.get(key); }
+  [[nodiscard]] Result<ObjectList> list(const std::string& kind, const std::optional<std::string>& nameSpace) const override {
+    return store_.list(kind, nameSpace);
+  }
+  [[nodiscard]] Result<StoredObject> create(StoredObject object) override { return full ? refused() : store_.create(std::move(object)); }
+  [[nodiscard]] Result<StoredObject> update(StoredObject object) override { return full ? refused() : store_.update(std::move(object)); }
+  [[nodiscard]] Result<StoredObject> updateStatus(StoredObject object) override { return full ? refused() : store_.updateStatus(std::move(object)); }
+  [[nodiscard]] Status remove(const ObjectKey& key, std::uint64_t resourceVersion) override {
+    return full ? Status(refused()) : store_.remove(key, resourceVersion);
+  }
+  [[nodiscard]] Result<std::unique_ptr<Watch>> watch(const std::string& kind, std::uint64_t afterVersion,
+                                                     std::function<void(const Change&)> callback) override {
+    return store_.watch(kind, afterVersion, std::move(callback));
+  }
+
+  bool full{false};
+  int refusals{0};
+
+ private:
+  Error refused() {
+    ++refusals;
+    return {Code::Unavailable, "StoreFull", "no room"};
+  }
+  memory::MemoryObjectStore store_;
+};
+
 struct ControllerFixture {
   explicit ControllerFixture(Bytes memory = Bytes(4LL << 30), MilliCpu cpus = MilliCpu(4000)) : allocation(cpus) {
     config.modelRoot = [](const TenantName&) { return std::string("/models"); };
@@ -305,7 +335,7 @@ struct ControllerFixture {
   }
 
   testing::ManualLoop loop;
-  memory::MemoryObjectStore store{loop};
+  FillingStore store{loop};
   memory::MemoryEventLog events{loop.clock()};
   FakeRuntime runtime;
   FakeFiles files{loop};

@@ -45,6 +45,43 @@ TEST_F(Failures, CrashesBackOffUpToAMinuteAndTellTheReason) {
   EXPECT_TRUE(happened("a", "Crashed"));
 }
 
+// Nothing of a start needs the disk: what cannot be written is only what became of it.
+TEST_F(Failures, AStartOnAFullDiskServesAndDoesNotSpin) {
+  putService("a");
+  putService("b");
+  settle();
+  store.full = true;
+  restart();
+  settle();
+  EXPECT_EQ(gateway.serving.size(), 2u);
+  const int before = store.refusals;
+  loop.advance(Seconds(60));
+  EXPECT_LE(store.refusals - before, 2 * (60 / 5 + 1)) << "each status once in five seconds";
+  runtime.end(instancesOf("a").front(), EndReason::Crashed, "killed by signal 9");
+  loop.advance(Seconds(2));
+  settle();
+  EXPECT_EQ(gateway.serving.size(), 2u) << "a crashed one comes back";
+  store.full = false;
+  loop.advance(Seconds(6));
+  EXPECT_EQ(status("a", "restarts"), 1) << "written as soon as there is room";
+}
+
+// It served within what somebody wrote, and was refused after its first crash: its own figures count pages that it shares.
+TEST_F(Failures, WhatLoadedWithinItsLimitIsLetInAgain) {
+  const auto limited = [](ModelServiceSpec& s) { s.memory = Bytes(320 << 20); };
+  putService("a", limited);
+  runtime.ready(InstanceId(1), Bytes(370 << 20), Bytes(393 << 20));
+  loop.runUntilIdle();
+  ASSERT_EQ(condition("a", "Ready"), "True/Serving");
+  runtime.end(InstanceId(1), EndReason::Crashed, "killed by signal 9");
+  loop.advance(Seconds(2));
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  restart();
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+}
+
 TEST_F(Failures, ACrashedServicesMemoryIsNotGivenToThoseThatWait) {
   putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(256 << 20); });
   putService("b", [](ModelServiceSpec& s) {

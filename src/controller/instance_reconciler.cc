@@ -39,7 +39,8 @@ void InstanceReconciler::shutDown(std::function<void()> allStopped) {
 }
 
 void InstanceReconciler::reconcile() {
-  storeFailed_ = !readStore();
+  readFailed_ = !readStore();
+  writeFailed_ = false;
   for (ServiceRecord* record : oldestFirst()) reconcileService(*record);
   lowerBarrier();
   forgetGone();
@@ -216,8 +217,8 @@ void InstanceReconciler::armTimer() {
   const Instant now = ports_.loop.clock().now();
   std::optional<Instant> next;
   const auto wake = [&](Instant when) { next = next ? std::min(*next, when) : when; };
-  if (storeFailed_) wake(now + config_.resync);
-  if (!barrierPassed_) wake(std::max(now, barrierUntil_));
+  if (readFailed_ || writeFailed_) wake(now + config_.resync);
+  if (!barrierPassed_ && !readFailed_) wake(std::max(now, barrierUntil_));
   for (const auto& [name, record] : records_) {
     if (record.backoff.waits(now)) wake(record.backoff.until());
     if (!record.obstacles.empty() && record.desired > 0) wake(now + config_.resync);  // what is refused may fit for reasons nobody tells

@@ -124,7 +124,7 @@ TEST_F(Lifecycle, AChangedModelIsLoadedBesideTheOldOneThenSwitched) {
   const std::string oldVersion = gateway.serving.begin()->second;
   putService("a", [](ModelServiceSpec& s) { s.instances = 2, s.modelUri = "file:b.onnx"; });
   ASSERT_EQ(runtime.running.size(), 4u);
-  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  EXPECT_EQ(condition("a", "Ready"), "True/RollingOut");
   EXPECT_EQ(condition("a", "ModelLoaded"), "False/Loading");
   runtime.ready(InstanceId(3));
   loop.runUntilIdle();
@@ -136,6 +136,21 @@ TEST_F(Lifecycle, AChangedModelIsLoadedBesideTheOldOneThenSwitched) {
   EXPECT_EQ(gateway.draining.size(), 2u);
   settle();
   EXPECT_EQ(instancesOf("a"), (std::vector<InstanceId>{InstanceId(3), InstanceId(4)}));
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  EXPECT_FALSE(happened("a", "RollingOut")) << "that a change is under way is no news";
+}
+
+// A deploy script that applied and waited was told Ready before anybody had looked at the new model.
+TEST_F(Lifecycle, AChangeThatIsNotJudgedYetIsNotServed) {
+  putService("a");
+  settle();
+  files.held = true;
+  putService("a", [](ModelServiceSpec& s) { s.modelUri = "file:b.onnx"; });
+  EXPECT_EQ(condition("a", "Ready"), "True/RollingOut");
+  EXPECT_NE(message("a", "Ready").find("former spec"), std::string::npos);
+  files.release();
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
 }
 
 TEST_F(Lifecycle, AChangedWeightRestartsNothing) {

@@ -20,7 +20,11 @@ MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& m
   result.need =
       measured ? std::max(clamped(measured->peak.value), clamped(clamped(measured->steady.value).value + lanes * arena.value)) : estimatedNeed(file);
   result.limit = wanted.value > 0 ? wanted : clamped(result.need.value + result.need.value / 5);
-  if (wanted.value > 0 && wanted < result.need) result.missing = result.need - wanted;
+  const Bytes least = measured ? clamped(measured->peak.value) : result.need;
+  if (wanted.value > 0 && wanted < least) {
+    result.need = least;
+    result.missing = least - wanted;
+  }
   return result;
 }
 

@@ -1,8 +1,9 @@
 // How much memory an instance needs, and its limit (in-node scheduling, "Workers: Memory").
 //
 // Never loaded: need = 2 x files (external data included) + 128 MB. Loaded before: need = max(load peak, steady + lanes * arena). Limit = need * 1.2,
-// or what the user wrote, which must not be below the need: too little is refused before loading, not found out by the kernel. After an end by lack
-// of memory the need grows by half. Pure; integers, saturating.
+// or what the user wrote, which must not be below the estimate, or, once it was loaded, below the load peak: too little is refused before loading,
+// not found out by the kernel, and what has once run within a limit is let in with it again. After an end by lack of memory the need grows by half.
+// Pure; integers, saturating.
 #pragma once
 
 #include <optional>

@@ -46,8 +46,18 @@ std::string noneRuns(const ServiceRecord& record) {
   return record.restarts > 0 || !record.instances.empty() ? "no instance has come so far that it can be said" : "no instance has been started yet";
 }
 
-// Of a condition, as far as it is news.
-std::string newsOf(const Condition& condition) { return std::string(objects::conditionStatusName(condition.status)) + "/" + condition.reason; }
+// Some of those that serve are not what the spec asks for now, or nobody has looked at its file yet.
+bool servesFormer(const ServiceRecord& record) {
+  return !record.inspection.answer || std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& i) {
+    return i.state == InstanceState::Serving && i.version != record.version;
+  });
+}
+
+// Of a condition, as far as it is news: that a change is under way is none, what came of it is.
+std::string newsOf(const Condition& condition) {
+  const std::string_view reason = condition.reason == "RollingOut" ? "Serving" : std::string_view(condition.reason);
+  return std::string(objects::conditionStatusName(condition.status)) + "/" + std::string(reason);
+}
 
 Condition modelLoaded(const ServiceRecord& record) {
   Condition condition{"ModelLoaded", ConditionStatus::Unknown, record.generation, 0, "Waiting", noneRuns(record)};
@@ -117,10 +127,12 @@ Condition readyOf(const ServiceRecord& record) {
   const std::string silence = silenceOf(record);
   if (serving > 0) {
     condition.status = serving >= demanded ? ConditionStatus::True : ConditionStatus::False;
-    condition.reason = serving < record.desired ? "PartlyServing" : refused ? "ServingOldSpec" : "Serving";
+    condition.reason = serving < record.desired ? "PartlyServing" : refused ? "ServingOldSpec" : servesFormer(record) ? "RollingOut" : "Serving";
     condition.message = std::to_string(serving) + " of " + std::to_string(record.desired) + " instances serve";
     if (!silence.empty()) condition.message += "; " + silence;
     if (refused) condition.message += "; " + tells->message;
+    if (refused && servesFormer(record)) condition.message += "; until that is mended, an instance of the old one that ends is not started again";
+    if (condition.reason == "RollingOut") condition.message += " by the former spec; what was changed is being loaded";
   } else if (!silence.empty()) {
     condition.reason = "Unresponsive";
     condition.message = silence;
@@ -195,10 +207,15 @@ void InstanceReconciler::writeStatus(ServiceRecord& record) {
   stored->status = status;
   stored->resourceVersion = 0;
   const Result<StoredObject> written = ports_.store.updateStatus(std::move(*stored));
-  if (written.ok()) record.writtenStatus = std::move(status);
+  if (written.ok()) {
+    record.writtenStatus = std::move(status);
+    writeFaultTold_ = false;
+  }
   if (written.ok() || written.error().code == Code::NotFound) return;
-  log::error("services", "status of " + record.service.serviceName().path() + " was not written: " + written.error().message);
-  storeFailed_ = true;
+  writeFailed_ = true;
+  if (std::exchange(writeFaultTold_, true)) return;  // the disk is full for all of them, and for a while
+  log::error("services",
+             "status of " + record.service.serviceName().path() + " was not written (nor, until it can be, are others'): " + written.error().message);
 }
 
 void InstanceReconciler::tellGateway(ServiceRecord& record) {

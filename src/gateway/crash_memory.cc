@@ -6,7 +6,8 @@
 namespace coterie::gateway {
 
 namespace {
-constexpr int kPoison = 2;  // crashes
+constexpr int kPoison = 2;             // crashes
+constexpr std::size_t kInnocent = 64;  // ends from outside that are remembered until their requests are heard of
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   __extension__ using Wide = unsigned __int128;
@@ -30,6 +31,8 @@ bool CrashMemory::empty(Instant now) {
 void CrashMemory::crashed(std::uint64_t digest, InstanceId instance, Instant now) {
   std::erase_if(entries_, [&](const Entry& entry) { return entry.forgotten() <= now; });
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
+  if (found != entries_.end() && found->instance == instance) return;
+  if (std::find(innocent_.begin(), innocent_.end(), instance) != innocent_.end()) return;
   const int before = found == entries_.end() ? 0 : found->crashes;
   if (found != entries_.end())
     entries_.erase(found);
@@ -45,6 +48,8 @@ std::optional<CrashMemory::Refusal> CrashMemory::refusal(std::uint64_t digest, I
 }
 
 void CrashMemory::notItsFault(InstanceId instance) {
+  if (innocent_.size() == kInnocent) innocent_.erase(innocent_.begin());
+  innocent_.push_back(instance);
   for (Entry& entry : entries_) {
     if (entry.instance != instance) continue;
     --entry.crashes;

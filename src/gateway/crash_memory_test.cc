@@ -52,6 +52,26 @@ TEST(CrashMemory, WhatWasNoFaultOfTheInputIsTakenBackOnce) {
   EXPECT_FALSE(memory.refusal(8, at(Seconds(3))));
 }
 
+// One body sent by many: it runs on every lane of the instance that somebody kills.
+TEST(CrashMemory, AnInputThatRanTwiceInOneInstanceSawOneCrash) {
+  CrashMemory memory;
+  for (int lane = 0; lane < 2; ++lane) memory.crashed(7, InstanceId(1), at(Seconds(1)));
+  EXPECT_FALSE(memory.refusal(7, at(Seconds(1))));
+  for (int lane = 0; lane < 2; ++lane) memory.crashed(7, InstanceId(2), at(Seconds(2)));
+  ASSERT_TRUE(memory.refusal(7, at(Seconds(2))));
+  EXPECT_EQ(memory.refusal(7, at(Seconds(2)))->crashes, 2);
+  memory.notItsFault(InstanceId(2));
+  EXPECT_FALSE(memory.refusal(7, at(Seconds(2))));
+}
+
+TEST(CrashMemory, AnEndFromOutsideThatIsHeardOfFirstIsNoCrashEither) {
+  CrashMemory memory;
+  memory.crashed(7, InstanceId(1), at(Seconds(1)));
+  memory.notItsFault(InstanceId(2));
+  memory.crashed(7, InstanceId(2), at(Seconds(2)));
+  EXPECT_FALSE(memory.refusal(7, at(Seconds(2))));
+}
+
 TEST(CrashMemory, RemembersTheLatestInputsOnly) {
   CrashMemory memory;
   for (int round = 0; round < 2; ++round) {

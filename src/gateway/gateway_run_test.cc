@@ -169,12 +169,12 @@ TEST_F(GatewayTest, AnInputInFlightAtTwoCrashesIsRefusedForATimeThatIsSaid) {
   backend.crash(1, 0);
   EXPECT_EQ(first->status, 503);
   EXPECT_TRUE(has(first->text, "InstanceCrashed"));
-  backend.addLane(1, 1);
+  backend.addLane(2, 0);
   const Sent second = infer();
-  backend.crash(1, 1);
+  backend.crash(2, 0);
   EXPECT_EQ(second->status, 500);
   EXPECT_TRUE(has(second->text, "RequestCrashedModel"));
-  backend.addLane(1, 2);
+  backend.addLane(3, 0);
   loop.advance(Seconds(100));
   const Sent third = infer();
   EXPECT_EQ(third->status, 500);
@@ -182,11 +182,11 @@ TEST_F(GatewayTest, AnInputInFlightAtTwoCrashesIsRefusedForATimeThatIsSaid) {
   EXPECT_TRUE(has(third->headers, "Retry-After: "));
   const Sent other = infer("m", R"({"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1.5,-3]}]})");
   EXPECT_EQ(other->status, 0);
-  backend.finish(1, 2);
+  backend.finish(3, 0);
   EXPECT_EQ(other->status, 200);
   loop.advance(Seconds(500));
   const Sent again = infer();
-  backend.finish(1, 2);
+  backend.finish(3, 0);
   EXPECT_EQ(again->status, 200);
 }
 

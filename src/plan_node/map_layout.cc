@@ -77,8 +77,8 @@ class Builder {
       if (domain.parent >= 0 && !domain.cpus.empty()) children_[at(domain.parent)].push_back(static_cast<int>(d));
     }
     for (std::vector<int>& list : children_) {
-      std::stable_sort(list.begin(), list.end(),
-                       [&](int a, int b) { return machine_.domains[at(a)].cpus.first() < machine_.domains[at(b)].cpus.first(); });
+      const auto place = [&](int domain) { return std::pair(machine_.domains[at(domain)].cpus.first(), domain); };
+      std::sort(list.begin(), list.end(), [&](int a, int b) { return place(a) < place(b); });
     }
   }
 

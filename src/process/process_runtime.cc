@@ -265,7 +265,12 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
       !allThreads(decoded->loanLaneThreads) || !allThreads(decoded->serviceThreads)) {
     return killFor(instance, EndReason::ProtocolViolation, "it reported lanes or threads that it does not have");
   }
-  const MemoryUse memory = memoryOf(instance.child.pid);
+  MemoryUse memory = memoryOf(instance.child.pid);
+  // What its group was charged is what its limit is held against; its own figures count pages of files that others have in memory too.
+  if (const std::int64_t charged = instance.memory.peak(); charged > 0) {
+    memory.peak = std::min(std::max(memory.peak, memory.resident), charged);
+    memory.resident = std::min(memory.resident, charged);
+  }
   InstanceReady ready;
   ready.signature = decoded->signature;
   ready.speeds = decoded->speeds;

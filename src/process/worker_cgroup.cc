@@ -89,6 +89,13 @@ bool WorkerCgroup::wasFull() const {
   return file >> refused && refused > 0;
 }
 
+std::int64_t WorkerCgroup::peak() const {
+  if (!valid()) return 0;
+  std::ifstream file(path_ + "/memory.max_usage_in_bytes");
+  std::int64_t most = 0;
+  return file >> most ? most : 0;
+}
+
 void sweepLeftovers(CgroupKind kind) {
   const std::string own = ownFolder(kind);
   DIR* folder = own.empty() ? nullptr : ::opendir(own.c_str());

@@ -30,6 +30,7 @@ class WorkerCgroup {
   [[nodiscard]] Status attach(int pid) const;
   [[nodiscard]] bool killedForMemory() const;  // the kernel's out-of-memory killer acted here
   [[nodiscard]] bool wasFull() const;          // somebody in it was refused memory at least once
+  [[nodiscard]] std::int64_t peak() const;     // bytes charged to it at most; 0: not known
 
  private:
   explicit WorkerCgroup(std::string path) : path_(std::move(path)) {}

@@ -54,6 +54,23 @@ Status makeStateFolder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return Error{Code::Unavailable, "StateFolder", path + ": " + std::strerror(errno) + "; choose another with --state"};
   }
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Error{Code::PermissionDenied, "InsecurePermissions",
+                 "others may write to the state folder " + path + ", and so put their own keys and socket there: chmod 700 " + path};
+  }
+  return {};
+}
+
+Status checkReserved(const CpuSet& reserved, const Machine& machine) {
+  if (const CpuSet strange = reserved - machine.allowed; !strange.empty()) {
+    return Error{Code::InvalidArgument, "BadOption",
+                 "--reserved-cpus: CPU " + strange.toString() + " is not one that we may use here (" + machine.allowed.toString() + ")"};
+  }
+  if ((machine.allowed - reserved).empty()) {
+    return Error{Code::InvalidArgument, "BadOption",
+                 "--reserved-cpus: " + reserved.toString() + " are all the CPUs that we may use; leave at least one for the services"};
+  }
   return {};
 }
 
@@ -156,6 +173,9 @@ Status LocalServer::Parts::open() {
   auto read = machine.read();
   if (!read) return read.error();
   shape = std::move(read).value();
+  if (options.reserved) {
+    if (const Status sound = checkReserved(*options.reserved, shape); !sound) return sound;
+  }
   if (const Status cpus = openCpus(); !cpus) return cpus;
   buildRuntime();
   if (const Status built = buildGateway(); !built) return built;

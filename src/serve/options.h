@@ -1,4 +1,4 @@
-// What `coterie serve` can be told. Command-line names in serve_main.cc.
+// What `coterie serve` can be told. Command-line names in serve_command.cc.
 #pragma once
 
 #include <cstdint>

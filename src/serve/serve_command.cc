@@ -1,9 +1,11 @@
 #include "serve/serve_command.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -44,6 +46,22 @@ struct Flags {
   bool noSandbox{false};
 };
 
+// Without it every worker would start, fail and wait for its next try.
+Status checkRuntime(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return Error{Code::NotFound, "OnnxRuntimeNotFound",
+                 "--onnxruntime: " + path + " " + why + "; run ./dev setup, or name ONNX Runtime's shared library (libonnxruntime.so)"};
+  };
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return refuse(std::string("cannot be opened: ") + std::strerror(errno));
+  std::array<char, 4> magic{};
+  if (::read(file.get(), magic.data(), magic.size()) != 4 || std::string_view(magic.data(), 4) !=
+                                                                 "\x7f"
+                                                                 "ELF")
+    return refuse("is no shared library");
+  return {};
+}
+
 Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   ServeOptions options;
   options.state = state;
@@ -66,11 +84,7 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   options.adminPort = static_cast<std::uint16_t>(flags.adminPort);
   options.allowNonLoopback = flags.allowNonLoopback;
   options.runtime = flags.runtime.empty() ? onnx::defaultLibrary() : flags.runtime;
-  // Without it every worker would start, fail and wait for its next try.
-  if (::access(options.runtime.c_str(), R_OK) != 0) {
-    return Error{Code::NotFound, "OnnxRuntimeNotFound",
-                 options.runtime + ": " + std::strerror(errno) + "; run ./dev setup, or name ONNX Runtime's shared library with --onnxruntime"};
-  }
+  if (const Status usable = checkRuntime(options.runtime); !usable) return usable.error();
   if (!flags.reserved.empty()) {
     auto reserved = CpuSet::parse(flags.reserved);
     if (!reserved) return Error{Code::InvalidArgument, "BadOption", "--reserved-cpus: " + reserved.error().message};

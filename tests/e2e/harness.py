@@ -237,10 +237,10 @@ class Server:
 
     # --- the CLI
 
-    def cli(self, *arguments, stdin=None, timeout=90, environment=None):
+    def cli(self, *arguments, stdin=None, timeout=90, environment=None, stdout=subprocess.PIPE):
         command = [str(self.binary), "--state", str(self.state), *map(str, arguments)]
         env = {**{k: v for k, v in os.environ.items() if not k.startswith("COTERIE_") or k == "COTERIE_CACHE"}, **(environment or {})}
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, env=env)
+        return subprocess.run(command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=timeout, env=env)
 
     def ok(self, *arguments, **options):
         done = self.cli(*arguments, **options)

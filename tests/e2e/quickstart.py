@@ -204,6 +204,13 @@ def keys_live_and_die(context):
     check(status(late) == 401 and status(rotated) == 401, "after revoke")
     check(server.cli("key", "revoke", "nonsense").returncode == 3, "revoke of what is not there")
     check(server.cli("key", "create", "nobody").returncode == 3, "a key of no tenant")
+    valid = [item["id"] for item in server.read("key", "list")["items"]]
+    with open("/dev/full", "w") as full:
+        unseen = server.cli("key", "create", "audio", stdout=full)
+        check(unseen.returncode == 1 and "it was revoked" in unseen.stderr, f"a secret that nobody saw: exit {unseen.returncode}: {unseen.stderr}")
+        check(server.cli("get", "services", stdout=full).returncode == 1, "an answer that could not be written")
+    listed = {item["id"]: item for item in server.read("key", "list", "--all")["items"]}
+    check(all(name in valid or item.get("revoked") for name, item in listed.items()), f"{listed}")
 
 
 @case

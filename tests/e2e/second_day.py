@@ -259,6 +259,9 @@ def options_that_cannot_be(context):
         (("--address", "192.0.2.1", *ports), ("--allow-non-loopback",)),
         (("--admin-address", "0.0.0.0", *ports), ("--allow-non-loopback",)),
         (("--port", "99999", "--admin-port", "0"), ("--port", "65535")),
+        (("--onnxruntime", server.folder / "file", *ports), ("--onnxruntime", "no shared library")),
+        (("--reserved-cpus", "999999", *ports), ("--reserved-cpus", "999999")),
+        (("--reserved-cpus", "".join(str(cpu) + "," for cpu in sorted(os.sched_getaffinity(0)))[:-1], *ports), ("--reserved-cpus", "at least one")),
         (("--onnxruntime", "/nonexistent", *ports), ("--onnxruntime", "/nonexistent", "./dev setup")),
     ):
         done = server.cli("serve", *options, timeout=30)
@@ -387,9 +390,11 @@ def a_full_disk(context):
         server.start("--drain-seconds", "5", wait=False)
         within(30, "it starts or says why not", lambda: not server.alive() or "coterie: gateway" in server.text())
         started = server.alive()
-        if started:
+        if started:  # nothing of a start needs the disk
             server.wait_listening()
             check({item["metadata"]["name"] for item in server.read("get", "tenants")["items"]} >= set(acknowledged), "objects are lost")
+            within(30, "what is stored is served", lambda: server.infer("one", key, matrix()).status == 200)
+            check(len(server.error_text()) < 20_000, f"its log is flooded: {len(server.error_text())} bytes")
             server.kill()
         else:
             check("room" in server.error_text() or "full" in server.error_text(), server.error_text())
@@ -413,6 +418,9 @@ def an_open_state_folder_is_refused(context):
     server.state.mkdir(mode=0o700)
     server.start()
     server.stop()
+    os.chmod(server.state, 0o777)
+    refused_start(server, ["chmod 700", str(server.state)])
+    os.chmod(server.state, 0o700)
     os.chmod(server.state / "pepper", 0o644)
     context.figure("open pepper: " + refused_start(server, ["pepper"]))
 
