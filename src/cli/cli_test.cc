@@ -76,7 +76,7 @@ class Cli : public testing::Test {
     done.get_future().wait();
   }
 
-  Ran run(std::vector<std::string> arguments, const std::string& input = "", bool colors = false, std::vector<Command> more = {}) {
+  Ran run(const std::vector<std::string>& arguments, const std::string& input = "", bool colors = false, std::vector<Command> more = {}) {
     std::istringstream in(input);
     std::ostringstream out;
     std::ostringstream err;

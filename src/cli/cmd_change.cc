@@ -17,8 +17,6 @@
 namespace coterie::cli {
 namespace {
 
-using admin::textAt;
-
 constexpr std::int64_t kNotGiven = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMostInstances = 1000;  // of spec.instances
 

@@ -10,7 +10,6 @@
 namespace coterie::cli {
 namespace {
 
-using admin::intAt;
 using admin::textAt;
 
 const Value& at(const Value& value, std::string_view key) {

@@ -74,8 +74,10 @@ Workers::Workers(http::AsioLoop& loop, gateway::Gateway& gateway) : loop_(loop),
 
 Workers::~Workers() {
   runtime_->setListener(nullptr);
-  for (const Served& served : served_) gateway_.withdrawService(served.service);
-  loop_.poll();
+  // What was under way when the load ended is finished first: until then the gateway holds on to the backends.
+  std::size_t drained = 0;
+  for (const Served& served : served_) gateway_.withdrawService(served.service, [&] { ++drained; });
+  if (!loop_.runUntil([&] { return drained == served_.size(); }, Seconds(60))) std::abort();
   served_.clear();
   runtime_.reset();
   std::error_code ignored;
