@@ -80,6 +80,9 @@ TEST_F(Failures, WhatLoadedWithinItsLimitIsLetInAgain) {
   restart();
   settle();
   EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(319 << 20); });
+  settle();
+  EXPECT_EQ(condition("a", "ModelLoaded"), "False/InsufficientMemory") << "less than what it is known to run in";
 }
 
 TEST_F(Failures, ACrashedServicesMemoryIsNotGivenToThoseThatWait) {

@@ -92,9 +92,7 @@ void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready
   instance->progress = 100;
   instance->ready = ready;
   if (instance->version == record->version) record->changedFile.clear();
-  // It loaded and ran within the limit that somebody wrote, whatever pages were counted that it shares with others: it must be let in again.
-  const Bytes most = record->service.spec.memory.value > 0 ? instance->limit : Bytes(INT64_MAX);
-  measurements_.learn(instance->sha256, {std::min(ready.steadyMemory, most), std::min(ready.peakMemory, most)});
+  measurements_.learn(instance->sha256, {ready.steadyMemory, ready.peakMemory, record->service.spec.memory.value > 0 ? instance->limit : Bytes(0)});
   ports_.allocation.instanceReady(record->group, id, ready);
   note(*record, "Loaded", "instance " + std::to_string(id.value) + " has loaded its model in " + memoryText(ready.steadyMemory));
   pass_.trigger();

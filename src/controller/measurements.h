@@ -1,7 +1,7 @@
 // What models were measured to need, kept in the store by checksum: kind ModelMeasurement, cluster-scoped, named by the file's sha256.
 //
-// Written only when it grows by more than 5 % (a probe's memory differs a little each time), so that starts cost no write. Losing it costs a cautious
-// estimate. Thread rule: control loop.
+// Written only when it grows by more than 5 % or a lower limit is proven (a probe's memory differs a little each time), so that starts cost no write.
+// Losing it costs a cautious estimate. Thread rule: control loop.
 #pragma once
 
 #include <map>

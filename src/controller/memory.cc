@@ -20,17 +20,16 @@ MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& m
   result.need =
       measured ? std::max(clamped(measured->peak.value), clamped(clamped(measured->steady.value).value + lanes * arena.value)) : estimatedNeed(file);
   result.limit = wanted.value > 0 ? wanted : clamped(result.need.value + result.need.value / 5);
-  const Bytes least = measured ? clamped(measured->peak.value) : result.need;
-  if (wanted.value > 0 && wanted < least) {
-    result.need = least;
-    result.missing = least - wanted;
-  }
+  const bool proven = measured && measured->provenLimit.value > 0 && wanted >= measured->provenLimit;
+  if (wanted.value > 0 && wanted < result.need && !proven) result.missing = result.need - wanted;
   return result;
 }
 
 Measurement merged(const std::optional<Measurement>& before, const Measurement& now) {
   if (!before) return now;
-  return {std::max(before->steady, now.steady), std::max(before->peak, now.peak)};
+  const bool none = before->provenLimit.value == 0 || now.provenLimit.value == 0;
+  return {std::max(before->steady, now.steady), std::max(before->peak, now.peak),
+          none ? std::max(before->provenLimit, now.provenLimit) : std::min(before->provenLimit, now.provenLimit)};
 }
 
 std::string memoryText(Bytes bytes) {

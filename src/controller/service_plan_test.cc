@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "controller/backoff.h"
 #include "controller/memory.h"
@@ -149,6 +150,14 @@ TEST(Memory, NeedAndLimit) {
   const MemoryNeed tooLittle = memoryNeed(file, std::nullopt, Bytes(400'000'000), 4, Bytes(8'000'000));
   EXPECT_EQ(tooLittle.missing, Bytes(28'000'000));
   EXPECT_EQ(tooLittle.limit, Bytes(400'000'000));
+  const Measurement proven{Bytes(200'000'000), Bytes(300'000'000), Bytes(250'000'000)};
+  for (const auto& [wanted, missing] : {std::pair(249, 51), std::pair(250, 0), std::pair(299, 0)}) {
+    EXPECT_EQ(memoryNeed(file, proven, Bytes(wanted * 1'000'000), 4, Bytes(8'000'000)).missing, Bytes(missing * 1'000'000)) << wanted;
+  }
+  const Measurement unproven{Bytes(1), Bytes(2), Bytes(0)};
+  EXPECT_EQ(merged(unproven, proven).provenLimit, proven.provenLimit);
+  EXPECT_EQ(merged(proven, unproven).provenLimit, proven.provenLimit);
+  EXPECT_EQ(merged(proven, Measurement{Bytes(1), Bytes(2), Bytes(240'000'000)}).provenLimit, Bytes(240'000'000));
   EXPECT_GT(memoryNeed({"/m", "x", Bytes(INT64_MAX), Bytes(INT64_MAX)}, std::nullopt, Bytes(0), 1, Bytes(0)).limit.value, 0) << "no overflow";
   EXPECT_EQ(memoryText(Bytes(1)), "1 MiB");
   EXPECT_EQ(memoryText(Bytes(3LL << 29)), "1.5 GiB");

@@ -124,14 +124,15 @@ Condition readyOf(const ServiceRecord& record) {
   Condition condition{"Ready", ConditionStatus::False, record.generation, 0, "Loading", "the model is being loaded"};
   const auto tells = std::find_if(record.obstacles.begin(), record.obstacles.end(), [](const Obstacle& o) { return o.reason != "Inspecting"; });
   const bool refused = tells != record.obstacles.end();
+  const bool former = servesFormer(record);
   const std::string silence = silenceOf(record);
   if (serving > 0) {
     condition.status = serving >= demanded ? ConditionStatus::True : ConditionStatus::False;
-    condition.reason = serving < record.desired ? "PartlyServing" : refused ? "ServingOldSpec" : servesFormer(record) ? "RollingOut" : "Serving";
+    condition.reason = serving < record.desired ? "PartlyServing" : refused ? "ServingOldSpec" : former ? "RollingOut" : "Serving";
     condition.message = std::to_string(serving) + " of " + std::to_string(record.desired) + " instances serve";
     if (!silence.empty()) condition.message += "; " + silence;
     if (refused) condition.message += "; " + tells->message;
-    if (refused && servesFormer(record)) condition.message += "; until that is mended, an instance of the old one that ends is not started again";
+    if (refused && former) condition.message += "; until that is mended, an instance of the old one that ends is not started again";
     if (condition.reason == "RollingOut") condition.message += " by the former spec; what was changed is being loaded";
   } else if (!silence.empty()) {
     condition.reason = "Unresponsive";
