@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows that the random histories bite: each patch in tests/mutants seeds one bug into a scratch copy of src/allocation; the table tests must still pass, the
-# histories must fail. Tests that replay plans of generated machines (Shapes) are histories of another kind, not tables. Prints the seed that caught it. usage: tools/check_mutants.sh [name...]   $COTERIE_MUTANT_HISTORIES: how many to try (100000)
+# histories must fail. Tests that replay plans of generated machines (Shapes) are histories of another kind, not tables. Prints the seed that caught it.
+# usage: tools/check_mutants.sh [name...]   $COTERIE_MUTANT_HISTORIES: how many to try (100000)
 set -uo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/coterie-mutants.XXXXXX")

@@ -41,7 +41,7 @@ class Service:
             reachable = False
         if not reachable:
             sys.exit(f"error: --url: {args.url!r} is no address of a gateway\n  what to do: --url http://127.0.0.1:8080, as the READY table shows it")
-        self.client = http.InferenceServerClient(url.netloc, ssl=url.scheme == "https")
+        self.client = http.InferenceServerClient(url.netloc + url.path.rstrip("/"), ssl=url.scheme == "https")
         self.headers = {"Authorization": f"Bearer {args.key}"} if args.key else {}
         self.name = name
 

@@ -17,7 +17,7 @@
 namespace coterie::cli {
 namespace {
 
-constexpr Millis kSilence{5'000};
+constexpr Seconds kSilence{5};
 
 Code codeOf(int status) {
   static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied,  Code::NotFound,
@@ -61,7 +61,9 @@ std::string percentEncode(std::string_view text) {
 
 ServerLink::ServerLink(const std::string& stateFolder)
     : stateFolder_(stateFolder), socket_(stateFolder + "/" + std::string(kAdminSocket)), client_(http::Client::unixSocket(socket_)) {
-  client_.whenSilent(kSilence, [] { std::fprintf(stderr, "coterie: the server has not answered for 5 s; waiting for it\n"); });
+  client_.whenSilent(kSilence, [] {
+    std::fprintf(stderr, "coterie: the server has not answered for %lld s; waiting for it\n", static_cast<long long>(kSilence.count()));
+  });
 }
 
 Error ServerLink::explain(const Error& error) const {

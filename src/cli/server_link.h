@@ -1,8 +1,8 @@
 // The CLI's connection to a server's admin API: JSON in, JSON out, refusals as errors.
 //
 // Errors: Unavailable/Unreachable (its message says how to start or find a server); DeadlineExceeded/Timeout (a minute of silence; after five seconds
-// standard error says that it waits); a refusal comes back with the code of its status, its reason and
-// message, and the faults of a refused object one per line in the message. Thread-compatible.
+// standard error says that it waits); a refusal comes back with the code of its status, its reason and message, and the faults of a refused object
+// one per line in the message. Thread-compatible.
 #pragma once
 
 #include <functional>

@@ -4,9 +4,9 @@
 // Why it ends: a crash may have had another cause (a full machine, somebody's kill -9), and nobody should have to make a service anew for that. A
 // single crash is forgotten after ten minutes; two and more after the refusal and once its length without another crash. A crash whose cause turns
 // out to be outside (notItsFault) is taken back, whichever of the two is heard of first. An input that ran several times in an instance that crashed
-// was seen at one crash. Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed
-// while there is something to compare with, so a service that never crashed pays nothing. Remembers the latest 64 inputs. A collision costs one
-// request of the same service a wrong refusal. O(bytes) per digest, O(64) per call. Time is an argument. Thread-compatible.
+// was seen at one crash. Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed while there is something to
+// compare with, so a service that never crashed pays nothing. Remembers the latest 64 inputs. A collision costs one request of the same service a
+// wrong refusal. O(bytes) per digest, O(64) per call. Time is an argument. Thread-compatible.
 #pragma once
 
 #include <cstddef>

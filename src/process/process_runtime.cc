@@ -265,12 +265,10 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
       !allThreads(decoded->loanLaneThreads) || !allThreads(decoded->serviceThreads)) {
     return killFor(instance, EndReason::ProtocolViolation, "it reported lanes or threads that it does not have");
   }
-  MemoryUse memory = memoryOf(instance.child.pid);
+  const MemoryUse memory = memoryOf(instance.child.pid);
   // What its group was charged is what its limit is held against; its own figures count pages of files that others have in memory too.
-  if (const std::int64_t charged = instance.memory.peak(); charged > 0) {
-    memory.peak = std::min(std::max(memory.peak, memory.resident), charged);
-    memory.resident = std::min(memory.resident, charged);
-  }
+  const std::int64_t charged = instance.memory.peak();
+  const std::int64_t most = charged > 0 ? charged : INT64_MAX;
   InstanceReady ready;
   ready.signature = decoded->signature;
   ready.speeds = decoded->speeds;
@@ -278,8 +276,8 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
   ready.ownLaneThreads = decoded->ownLaneThreads;
   ready.loanLaneThreads = decoded->loanLaneThreads;
   ready.serviceThreads = decoded->serviceThreads;
-  ready.steadyMemory = Bytes(memory.resident);
-  ready.peakMemory = Bytes(std::max(memory.peak, memory.resident));
+  ready.steadyMemory = Bytes(std::min(memory.resident, most));
+  ready.peakMemory = Bytes(std::min(std::max(memory.peak, memory.resident), most));
   ready.missingSandbox = instance.missingSandbox;
   if (spec.memoryLimit.value > 0 && !instance.memory.valid()) ready.missingSandbox.emplace_back("memory cgroup (polled instead)");
   instance.state = State::Ready;

@@ -26,6 +26,13 @@ bool writeFile(const std::string& path, const std::string& text) {
   return fd.valid() && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
+// 0 where it cannot be read.
+std::int64_t numberIn(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t number = 0;
+  return file >> number ? number : 0;
+}
+
 // Our own group's folder in the hierarchy of a v1 controller; empty if there is none.
 std::string ownFolder(CgroupKind kind) {
   std::ifstream groups("/proc/self/cgroup");
@@ -83,18 +90,9 @@ bool WorkerCgroup::killedForMemory() const {
   return false;
 }
 
-bool WorkerCgroup::wasFull() const {
-  std::ifstream file(path_ + "/memory.failcnt");
-  std::int64_t refused = 0;
-  return file >> refused && refused > 0;
-}
+bool WorkerCgroup::wasFull() const { return numberIn(path_ + "/memory.failcnt") > 0; }
 
-std::int64_t WorkerCgroup::peak() const {
-  if (!valid()) return 0;
-  std::ifstream file(path_ + "/memory.max_usage_in_bytes");
-  std::int64_t most = 0;
-  return file >> most ? most : 0;
-}
+std::int64_t WorkerCgroup::peak() const { return valid() ? numberIn(path_ + "/memory.max_usage_in_bytes") : 0; }
 
 void sweepLeftovers(CgroupKind kind) {
   const std::string own = ownFolder(kind);

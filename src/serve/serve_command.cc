@@ -1,5 +1,6 @@
 #include "serve/serve_command.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -54,11 +55,9 @@ Status checkRuntime(const std::string& path) {
   };
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return refuse(std::string("cannot be opened: ") + std::strerror(errno));
-  std::array<char, 4> magic{};
-  if (::read(file.get(), magic.data(), magic.size()) != 4 || std::string_view(magic.data(), 4) !=
-                                                                 "\x7f"
-                                                                 "ELF")
-    return refuse("is no shared library");
+  std::array<char, SELFMAG> magic{};
+  const bool read = ::read(file.get(), magic.data(), magic.size()) == static_cast<ssize_t>(magic.size());
+  if (!read || std::string_view(magic.data(), magic.size()) != ELFMAG) return refuse("is no shared library");
   return {};
 }
 
