@@ -14,6 +14,8 @@ auto from(const std::vector<Entry>& entries, Instant time, Instant Entry::* at) 
   return std::lower_bound(entries.begin(), entries.end(), time, [at](const Entry& entry, Instant when) { return entry.*at < when; });
 }
 
+double amount(const RunSeen& run, Unit unit) { return unit == Unit::Answers ? 1 : millis(run.cpu) / 1e3; }
+
 }  // namespace
 
 LaneStart laneStarted(const ChangeLog& log, const Change& change) {
@@ -41,19 +43,24 @@ double cpuLeft(const ChangeLog& log, const Change& change) {
   return last;
 }
 
-double settledRate(const ChangeLog& log, const Change& change, Nanos settle) {
+double settledRate(const ChangeLog& log, const Change& change, Nanos settle, Unit unit) {
   const Instant begin = change.decided + settle;
   if (begin >= change.until) return 0;
-  const auto count = from(log.runs, change.until, &RunSeen::answered) - from(log.runs, begin, &RunSeen::answered);
-  return static_cast<double>(count) * 1e3 / millis(change.until - begin);
+  double sum = 0;
+  for (auto run = from(log.runs, begin, &RunSeen::answered); run != log.runs.end() && run->answered < change.until; ++run) sum += amount(*run, unit);
+  return sum * 1e3 / millis(change.until - begin);
 }
 
-std::optional<double> rateFollowed(const ChangeLog& log, const Change& change, double level, Nanos window) {
-  const auto wanted = std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(std::ceil(0.9 * level * millis(window) / 1e3)));
-  auto tail = from(log.runs, change.decided - window, &RunSeen::answered);
-  for (auto head = from(log.runs, change.decided, &RunSeen::answered); head != log.runs.end() && head->answered < change.until; ++head) {
-    while (tail->answered <= head->answered - window) ++tail;
-    if (head - tail + 1 >= wanted) return millis(head->answered - change.decided);
+std::optional<double> rateFollowed(const ChangeLog& log, const Change& change, const Level& wanted) {
+  double least = 0.9 * wanted.level * millis(wanted.window) / 1e3;
+  if (wanted.unit == Unit::Answers) least = std::max(1.0, std::ceil(least));
+  const auto counts = [&](const RunSeen& run) { return amount(run, wanted.unit) * (run.answered < change.decided ? wanted.before : 1); };
+  auto tail = from(log.runs, change.decided - wanted.window, &RunSeen::answered);
+  double sum = 0;
+  for (auto head = tail; head != log.runs.end() && head->answered < change.until; ++head) {
+    sum += counts(*head);
+    for (; tail->answered <= head->answered - wanted.window; ++tail) sum -= counts(*tail);
+    if (head->answered >= change.decided && sum >= least) return millis(head->answered - change.decided);
   }
   return std::nullopt;
 }

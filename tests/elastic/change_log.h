@@ -42,6 +42,7 @@ struct ChangeLog {
   std::vector<Change> changes;
   std::vector<ThreadSample> samples;  // ascending
   std::vector<RunSeen> runs;          // ascending by answer
+  std::vector<Change> holds{};        // decisions that left the CPUs as they were: what this machine does by itself
 };
 
 // Growth: the first run of an added lane has begun; a lane was seen on the added CPU; the later of the two. Nothing: not before the next change.
@@ -55,10 +56,20 @@ struct LaneStart {
 // Shrinking: the last sample of any worker thread on a removed CPU; 0: none after the decision.
 [[nodiscard]] double cpuLeft(const ChangeLog& log, const Change& change);
 
-// Answers per second once a change has settled: from `settle` after the decision to the next one.
-[[nodiscard]] double settledRate(const ChangeLog& log, const Change& change, Nanos settle);
+// Throughput is counted in answers, or in the CPU time of the answered runs: a CPU that is slow for a while gives fewer answers and as much time.
+enum class Unit : std::uint8_t { Answers, CpuSeconds };
 
-// Growth: the end of the first window of length `window` after the decision in which the rate reached 90 % of `level`.
-[[nodiscard]] std::optional<double> rateFollowed(const ChangeLog& log, const Change& change, double level, Nanos window);
+// Units per second once a change has settled: from `settle` after the decision to the next one.
+[[nodiscard]] double settledRate(const ChangeLog& log, const Change& change, Nanos settle, Unit unit = Unit::Answers);
+
+// What a rate has to follow: 90 % of `level` units per second within any window of length `window`.
+struct Level {
+  double level{0};
+  Nanos window{};
+  Unit unit{Unit::Answers};
+  double before{1};  // what an answer before the decision counts; below 1, a hold is judged as if the rate had been that much lower until then
+};
+// Growth: the end of the first such window after the decision.
+[[nodiscard]] std::optional<double> rateFollowed(const ChangeLog& log, const Change& change, const Level& wanted);
 
 }  // namespace coterie::elastic

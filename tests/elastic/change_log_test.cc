@@ -47,10 +47,30 @@ TEST(ChangeLog, TheRateFollowsAtTheEndOfTheFirstFullWindow) {
     if (ms >= 0) log.runs.push_back(run(1, ms - 1, ms, 1));
   }
   EXPECT_DOUBLE_EQ(settledRate(log, grow(), Millis(50)), 2000);
-  const auto followed = rateFollowed(log, grow(), 2000, Millis(20));  // 36 in 20 ms
+  const auto followed = rateFollowed(log, grow(), {2000, Millis(20)});  // 36 in 20 ms
   ASSERT_TRUE(followed);
   EXPECT_NEAR(*followed, 15.5, 1);
-  EXPECT_FALSE(rateFollowed(log, grow(), 3000, Millis(20)));
+  EXPECT_FALSE(rateFollowed(log, grow(), {3000, Millis(20)}));
+}
+
+TEST(ChangeLog, AHoldIsJudgedAsIfTheRateHadBeenLowerBefore) {
+  ChangeLog log;
+  for (int ms = -50; ms < 100; ++ms) log.runs.insert(log.runs.end(), {run(0, ms - 1, ms, 1), run(1, ms - 1, ms, 1)});
+  const Change hold{at(0), at(100), cpus({0, 1}), cpus({0, 1})};
+  EXPECT_NEAR(rateFollowed(log, hold, {2000, Millis(20)}).value_or(-1), 0, 1);
+  EXPECT_NEAR(rateFollowed(log, hold, {2000, Millis(20), Unit::Answers, 0.5}).value_or(-1), 15.5, 1);
+  log.runs.erase(log.runs.begin() + 100, log.runs.begin() + 180);  // the machine gives nothing for 40 ms
+  EXPECT_NEAR(rateFollowed(log, hold, {2000, Millis(20), Unit::Answers, 0.5}).value_or(-1), 57.5, 1);
+}
+
+TEST(ChangeLog, ASlowCpuGivesFewerAnswersAndAsMuchTime) {
+  ChangeLog log;
+  for (int ms = -50; ms < 0; ++ms) log.runs.push_back(run(0, ms - 1, ms, 1));
+  for (int ms = 0; ms < 60; ms += 2) log.runs.insert(log.runs.end(), {run(0, ms - 2, ms, 2), run(1, ms - 2, ms, 2)});
+  for (int ms = 60; ms < 100; ++ms) log.runs.insert(log.runs.end(), {run(0, ms - 1, ms, 1), run(1, ms - 1, ms, 1)});
+  EXPECT_NEAR(rateFollowed(log, grow(), {settledRate(log, grow(), Millis(70)), Millis(20)}).value_or(-1), 76, 2);
+  EXPECT_NEAR(settledRate(log, grow(), Millis(70), Unit::CpuSeconds), 2, 0.01);
+  EXPECT_NEAR(rateFollowed(log, grow(), {2, Millis(20), Unit::CpuSeconds}).value_or(-1), 16, 2);
 }
 
 }  // namespace

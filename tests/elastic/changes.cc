@@ -65,21 +65,29 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
   if (!sampler) return sampler.error();
   const ForeignLoad foreign({ready.pid});
   Rng rng(1);
-  for (int i = 0; i < options.changes; ++i) {
-    if (i % 100 == 0) std::fprintf(stderr, "elastic: change %d of %d\n", i, options.changes);
+  const auto decide = [&](MilliCpu ceiling) -> Result<Change> {
     Change change;
     change.before = node.home(service);
-    spec.ceiling = i % 2 == 0 ? large : small;
+    spec.ceiling = ceiling;
     change.decided = node.now();
     node.node().drc().setGroup(spec);
-    if (const Status status =
-            node.pass(options.pause * 9 / 10 + Nanos(static_cast<std::int64_t>(rng.unit() * static_cast<double>(options.pause.count()) / 5)));
-        !status)
-      return status.error();
+    const auto spread = Nanos(static_cast<std::int64_t>(rng.unit() * static_cast<double>(options.pause.count()) / 5));
+    if (const Status status = node.pass(options.pause * 9 / 10 + spread); !status) return status.error();
     change.until = node.now();
     change.after = node.home(service);
-    recorded.log.changes.push_back(change);
+    return change;
+  };
+  for (int i = 0; i < options.changes; ++i) {
+    if (i % 100 == 0) std::fprintf(stderr, "elastic: change %d of %d\n", i, options.changes);
+    const bool grow = i % 2 == 0;
+    const auto change = decide(grow ? large : small);
+    if (!change) return change.error();
+    recorded.log.changes.push_back(*change);
     if ((i + 1) % kRssEvery == 0) recorded.rss.push_back(residentBytes(ready.pid));
+    if (!grow) continue;
+    const auto hold = decide(large);
+    if (!hold) return hold.error();
+    recorded.log.holds.push_back(*hold);
   }
   recorded.foreignCpus = foreign.cpus();
   (*sampler)->stop();
@@ -125,11 +133,19 @@ Result<ChangesFigures> measureChanges(ElasticNode& node, std::size_t service, co
     figures.laneStarts.push_back(start.both().value_or(whole));
     // The level is this change's own, if the machine had less to give just then.
     const double own = settledRate(log, change, kSettle);
-    const auto followed = rateFollowed(log, change, std::min(own, figures.largeRate), kWindow);
+    const auto followed = rateFollowed(log, change, {std::min(own, figures.largeRate), kWindow});
     figures.followed.push_back(followed.value_or(whole));
+    const double ownCpu = settledRate(log, change, kSettle, Unit::CpuSeconds);
+    figures.cpuFollowed.push_back(rateFollowed(log, change, {ownCpu, kWindow, Unit::CpuSeconds}).value_or(whole));
     figures.notFollowed += followed ? 0 : 1;
-    dump << "grow ran " << start.ran.value_or(whole) << " seen " << start.seen.value_or(whole) << " followed " << figures.followed.back() << " rate "
-         << own << "\n";
+    dump << "grow ran " << start.ran.value_or(whole) << " seen " << start.seen.value_or(whole) << " followed " << figures.followed.back() << " cpu "
+         << figures.cpuFollowed.back() << " rate " << own << "\n";
+  }
+  for (const Change& hold : log.holds) {
+    const double whole = static_cast<double>((hold.until - hold.decided).count()) / 1e6;
+    const double level = std::min(settledRate(log, hold, kSettle), figures.largeRate);
+    figures.held.push_back(rateFollowed(log, hold, {level, kWindow, Unit::Answers, figures.smallRate / figures.largeRate}).value_or(whole));
+    dump << "hold " << figures.held.back() << "\n";
   }
   for (const double rss : recorded->rss) dump << "rss " << rss << "\n";
   if (!recorded->rss.empty() && recorded->rss.front() > 0) figures.rssGrowth = recorded->rss.back() / recorded->rss.front();

@@ -2,7 +2,9 @@
 //
 // One service of a 1 ms model under a closed loop of 2 requests per CPU. Its ceiling goes to and fro between one CPU and all of them, with lending
 // off, so that each change is one decision of the controller: a growth opens lanes, a shrink takes CPUs away. Every decision is followed by a pause
-// of random length, so that nothing beats in step with the controller's timers.
+// of random length, so that nothing beats in step with the controller's timers. Between a growth and the next shrink stands a hold: a decision that
+// leaves the CPUs as they are, judged by the growth's own rule as if the rate had been one CPU's until then. What a hold takes is the machine's own
+// unsteadiness (CPUs that its host gives to others), which no controller can be quicker than.
 #pragma once
 
 #include <string>
@@ -23,7 +25,9 @@ struct ChangesOptions {
 struct ChangesFigures {
   std::vector<double> laneStarts;  // ms; a change that never took effect counts with the whole pause
   std::vector<double> cpuLeft;
-  std::vector<double> followed;
+  std::vector<double> followed;     // ms; answers per second
+  std::vector<double> cpuFollowed;  // CPU time per second: less the CPUs' own speed
+  std::vector<double> held;         // as `followed`, of the holds
   int notFollowed{0};
   double runP50{0};     // ms of CPU of a run
   double smallRate{0};  // answers/s with one CPU and with all

@@ -70,12 +70,18 @@ void addChanges(Verdicts& verdicts, const ChangesFigures& figures) {
   addDelays(verdicts, "lane_starts", figures.laneStarts);
   addDelays(verdicts, "cpu_left", figures.cpuLeft);
   verdicts.add({"throughput_follows_p50", "ms", quantile(figures.followed, 0.5), {}, {}, {}});
+  verdicts.add({"throughput_holds_p50", "ms", quantile(figures.held, 0.5), {}, {}, {}});
   if (figures.followed.size() >= kLeastForP99) {
     verdicts.add({"throughput_follows_p99", "ms", quantile(figures.followed, 0.99), {}, {}, {}}, {Bound::AtMost, 50});
+    verdicts.add({"cpu_time_follows_p99", "ms", quantile(figures.cpuFollowed, 0.99), {}, {}, {}});
+    verdicts.add({"throughput_holds_p99", "ms", quantile(figures.held, 0.99), {}, {}, {}});
   } else {
     verdicts.tooFew("throughput_follows_p99");
   }
   verdicts.add({"worker_rss_growth", "ratio", figures.rssGrowth, {}, {}, {}}, {Bound::AtMost, 1.05});
+  std::printf(
+      "  (cpu_time: the same rule for the runs' CPU time, holds: for answers where nothing changed; both tell the machine's unsteadiness from the "
+      "controller)\n");
   if (figures.notFollowed > 0) std::printf("  (%d growths did not reach the level before the next change)\n", figures.notFollowed);
 }
 
