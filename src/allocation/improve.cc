@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocation/exchange.h"
+#include "allocation/isolation.h"
 #include "allocation/objective.h"
 
 namespace coterie::allocation {
@@ -21,8 +23,13 @@ class Improver {
     outcome_.deferredByTime.assign(movables.size(), false);
     outcome_.deferredByBucket.assign(movables.size(), false);
     outcome_.bucketLeft = bucket;
+    held_.assign(movables.size(), false);
+    for (const int holder : holders) {
+      if (holder != kFree) held_[at(holder)] = true;
+    }
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
+      several_.push_back(homes_.back().size() > 1);
       costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
     }
     cacheCosts_.assign(layout_.branches.size(), 0);
@@ -38,6 +45,10 @@ class Improver {
       for (int c = 0; c < board_.claimants(); ++c) {
         if (stays(c) || board_.owned(c).empty()) continue;
         while (tryGather(c) || tryUnshare(c)) again = true;
+      }
+      if (again) continue;
+      for (int c = 0; c < board_.claimants(); ++c) {
+        while (tryExchange(c) || tryContainers(c)) again = true;
       }
     }
     outcome_.homes = std::move(homes_);
@@ -89,7 +100,8 @@ class Improver {
       moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
     }
     const bool worthwhile = gain > 0 && gain >= config_.optionalMoveGain * kQuarters * moved;
-    if (!worthwhile || !affordable(before, moved)) return restore(before), false;
+    waits_ = worthwhile && !affordable(before, moved);
+    if (!worthwhile || waits_) return restore(before), false;
     for (std::size_t i = 0; i < before.size(); ++i) {
       costs_[at(before[i].first)] = costs[i];
       homes_[at(before[i].first)] = std::move(homes[i]);
@@ -236,14 +248,129 @@ class Improver {
     return false;
   }
 
+  bool tryExchange(int claimant) {
+    const ExchangeView view{board_, holders_, costs_, cacheCosts_, several_, config_.optionalMoveGain * kQuarters};
+    return tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
+      waits_ = false;
+      const bool made = exchange(claimant, leaving, entering);
+      return made ? Tried::Made : waits_ ? Tried::Waits : Tried::Not;
+    });
+  }
+
+  bool exchange(int claimant, const std::vector<int>& leaving, int entering) {
+    Before before{{claimant, board_.owned(claimant)}};
+    for (std::size_t i = 0; i < leaving.size(); ++i) {
+      const int owner = board_.owner(entering + static_cast<int>(i));
+      if (owner != kFree && std::none_of(before.begin(), before.end(), [&](const auto& one) { return one.first == owner; }))
+        before.emplace_back(owner, board_.owned(owner));
+    }
+    for (std::size_t i = 0; i < leaving.size(); ++i) {
+      const int position = entering + static_cast<int>(i);
+      const int owner = board_.owner(position);
+      board_.give(position, claimant);
+      if (owner == kFree) {
+        board_.release(leaving[i]);
+      } else {
+        board_.give(leaving[i], owner);
+      }
+    }
+    if (std::any_of(before.begin(), before.end(), [&](const auto& one) { return mustNot(one.first, one.second); })) return restore(before), false;
+    return judge(before);
+  }
+
+  // Exchanges single CPUs between containers of a group that reach farther than they must. As between groups: nobody is moved altogether.
+  bool tryContainers(int claimant) {
+    const std::vector<Positions>& homes = homes_[at(claimant)];
+    const std::size_t cpus = board_.owned(claimant).size();
+    if (stays(claimant) || !several_[at(claimant)] || cpus > at(kReach) || cpus < homes.size() || costs_[at(claimant)] == 0) return false;
+    for (std::size_t a = 0; a < homes.size(); ++a) {
+      const std::int64_t span = spanOf(layout_, homes[a]);
+      for (std::size_t b = 0; span > 0 && homes[a].size() > 1 && b < homes.size(); ++b) {
+        if (a == b || homes[b].size() < 2) continue;
+        for (const int one : homes[a]) {
+          for (const int other : homes[b]) {
+            if (layout_.kinds[at(one)] == layout_.kinds[at(other)] && exchangeBetween(claimant, {a, one}, {b, other})) return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  struct Spot {
+    std::size_t container;
+    int position;
+  };
+  bool exchangeBetween(int claimant, Spot one, Spot other) {
+    Positions first = homes_[at(claimant)][one.container];
+    Positions second = homes_[at(claimant)][other.container];
+    const auto cost = [&] {
+      return kQuarters *
+             (static_cast<std::int64_t>(first.size()) * spanOf(layout_, first) + static_cast<std::int64_t>(second.size()) * spanOf(layout_, second));
+    };
+    const std::int64_t before = cost();
+    std::replace(first.begin(), first.end(), one.position, other.position);
+    std::replace(second.begin(), second.end(), other.position, one.position);
+    const std::int64_t gain = before - cost();
+    const std::int64_t moved = holds(claimant, one) || holds(claimant, other) ? 1 : 0;
+    if (gain <= 0 || gain < config_.optionalMoveGain * kQuarters * moved || !mayPay(claimant, moved)) return false;
+    std::sort(first.begin(), first.end());
+    std::sort(second.begin(), second.end());
+    homes_[at(claimant)][one.container] = std::move(first);
+    homes_[at(claimant)][other.container] = std::move(second);
+    costs_[at(claimant)] -= gain;
+    outcome_.moved[at(claimant)] += moved;
+    outcome_.gain[at(claimant)] += gain;
+    outcome_.bucketLeft -= moved * kMilliPerCpu;
+    return true;
+  }
+
+  [[nodiscard]] bool holds(int claimant, Spot spot) const {
+    const Positions& held = movables_[at(claimant)].containers[spot.container];
+    return std::binary_search(held.begin(), held.end(), spot.position);
+  }
+
+  bool mayPay(int claimant, std::int64_t moved) {
+    if (moved > 0 && !movables_[at(claimant)].mayMove) return outcome_.deferredByTime[at(claimant)] = true, false;
+    if (moved * kMilliPerCpu > outcome_.bucketLeft) return outcome_.deferredByBucket[at(claimant)] = true, false;
+    return true;
+  }
+
+  [[nodiscard]] bool holdsAny(int claimant) const { return held_[at(claimant)]; }
+
+  // What an exchange may not do to one of those in it, who had `cpus` before: move somebody altogether (he would have nowhere to stand in between) or
+  // the pool, place an isolated group beside anybody or where somebody else still is. Newcomers stand nowhere yet.
+  [[nodiscard]] bool mustNot(int claimant, const std::vector<int>& cpus) const {
+    const std::vector<int>& now = board_.owned(claimant);
+    if (movables_[at(claimant)].fixed) return holdsAny(claimant) || !inFreeUnits(claimant);
+    if (stays(claimant)) return keptBy(claimant, now) < keptBy(claimant, cpus);
+    return holdsAny(claimant) &&
+           std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });
+  }
+
+  [[nodiscard]] bool inFreeUnits(int claimant) const {
+    const DomainLevel level = unitLevel(movables_[at(claimant)].isolation);
+    const auto& cpus = board_.owned(claimant);
+    return std::all_of(cpus.begin(), cpus.end(), [&](int position) {
+      const Layout::Branch& unit = layout_.branches[at(layout_.paths[at(position)][at(static_cast<int>(level))])];
+      for (int other = unit.begin; other < unit.end; ++other) {
+        if (board_.owner(other) != claimant || holders_[at(other)] != kFree) return false;
+      }
+      return true;
+    });
+  }
+
   Board& board_;
   const Layout& layout_;
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
   std::vector<std::int64_t> costs_;  // quarters, per claimant
+  std::vector<bool> several_;        // per claimant: more than one container
+  std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;
   std::vector<std::int64_t> cacheCosts_;  // quarters, per branch of cache level
+  bool waits_{false};                     // the last change judged was worth it, and has to wait
   MoveOutcome outcome_;
 };
 }  // namespace

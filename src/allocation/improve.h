@@ -19,6 +19,7 @@
 namespace coterie::allocation {
 
 struct Movable {
+  Isolation isolation{Isolation::None};
   bool fixed{false};                  // whole units of an isolated group: neither gathered nor exchanged
   bool mayMove{true};                 // not within its interval; not the pool
   std::vector<Positions> containers;  // what each container holds now; none: the pool

@@ -135,7 +135,7 @@ TEST(Isolation, UnitsAreKeptAndGrowBesideTheirOwn) {
   const Machine machine = testing::regularMachine("smt", kSmt);
   SnapshotBuilder builder(machine);
   asking(builder, 1, 2, Isolation::Core).containers.front().home = set("2,10");
-  asking(builder, 2, 2, Isolation::Core);
+  asking(builder, 2, 2, Isolation::Core).containers.front().home = set("0,8");
   Plan plan = settle(builder.snapshot);
   EXPECT_EQ(homeOf(plan, 0), set("2,10"));
   builder.snapshot.groups[0].floor = builder.snapshot.groups[0].ceiling = MilliCpu(4000);
