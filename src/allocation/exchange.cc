@@ -25,16 +25,19 @@ class Finder {
       : view_(view), board_(view.board), layout_(view.board.layout()), claimant_(claimant), own_(board_.owned(claimant)) {}
 
   bool run(const Attempt& attempt) {
-    fresh_ = std::none_of(own_.begin(), own_.end(), [&](int position) { return view_.holders[at(position)] == claimant_; });
     if (own_.size() > at(kReach)) return false;
-    for (const int position : own_) shared_.push_back(sharesCore(position));
+    bool changes = false;
+    for (const int position : own_) {
+      held_.push_back(view_.holders[at(position)] == claimant_);
+      shared_.push_back(sharesCore(position));
+      changes = changes || !held_.back();
+    }
+    fresh_ = std::find(held_.begin(), held_.end(), true) == held_.end();
     const bool anyShared = std::find(shared_.begin(), shared_.end(), true) != shared_.end();
-    const bool changes = std::any_of(own_.begin(), own_.end(), [&](int position) { return view_.holders[at(position)] != claimant_; });
     if (view_.costs[at(claimant_)] == 0 && !(changes && anyShared) && !fresh_) return false;
     for (const auto& [first, last] : parts()) {
-      sharesCore_ = std::find(shared_.begin() + first, shared_.begin() + last, true) != shared_.begin() + last;
-      leaving_.assign(own_.begin() + first, own_.begin() + last);
-      first_ = first, last_ = last;
+      choose(first, last);
+      if (!fresh_ && view_.costs[at(claimant_)] + coresAtMost_ < view_.gainPerMoved * heldLeaving_) continue;
       for (const auto& [begin, end] : ranges()) {
         for (int entering = begin; entering + static_cast<int>(leaving_.size()) <= end; ++entering) {
           if (!promising(entering)) continue;
@@ -81,16 +84,23 @@ class Finder {
 
   [[nodiscard]] int cacheOf(int position) const { return layout_.paths[at(position)][at(static_cast<int>(DomainLevel::Cache))]; }
 
-  // Where the part may go: around it, and to the claimant's caches that lie outside of that.
+  void choose(int first, int last) {
+    first_ = first, last_ = last;
+    leaving_.assign(own_.begin() + first, own_.begin() + last);
+    heldLeaving_ = std::count(held_.begin() + first, held_.begin() + last, true);
+    coresAtMost_ = 4 * kQuarters * std::count(shared_.begin() + first, shared_.begin() + last, true);
+  }
+
+  // Where the part may go: around what stays, else around itself; and to the caches of what stays that lie outside of that.
   [[nodiscard]] std::vector<Range> ranges() const {
-    int around = cacheOf(leaving_.front());
-    while (layout_.branches[at(around)].parent >= 0 && layout_.branches[at(layout_.branches[at(around)].parent)].size() <= kReach)
-      around = layout_.branches[at(around)].parent;
+    const auto leaves = [&](std::size_t i) { return static_cast<int>(i) >= first_ && static_cast<int>(i) < last_; };
+    const bool all = leaving_.size() == own_.size();
+    const int around = reachOf(layout_, all ? own_.front() : own_[first_ == 0 ? at(last_) : 0]);
     std::vector<Range> found{{layout_.branches[at(around)].begin, layout_.branches[at(around)].end}};
-    int last = cacheOf(leaving_.front());
-    for (const int position : own_) {
-      const int cache = cacheOf(position);
-      if (cache == last || (position >= found.front().first && position < found.front().second)) continue;
+    int last = -1;
+    for (std::size_t i = 0; !all && i < own_.size(); ++i) {
+      const int cache = cacheOf(own_[i]);
+      if (leaves(i) || cache == last || (own_[i] >= found.front().first && own_[i] < found.front().second)) continue;
       if (found.size() > kFarCaches) break;
       found.emplace_back(layout_.branches[at(cache)].begin, layout_.branches[at(cache)].end);
       last = cache;
@@ -101,24 +111,101 @@ class Finder {
   // The least that a claimant costs whose CPUs reach from low to high.
   [[nodiscard]] std::int64_t leastCost(int claimant, int low, int high) const {
     const auto cpus = static_cast<std::int64_t>(board_.owned(claimant).size());
-    return cpus * spanBetween(layout_, low, high) * (view_.several[at(claimant)] ? 1 : 1 + kQuarters);
+    return cpus * spanBetween(layout_, low, high) * (view_.homes[at(claimant)].size() > 1 ? 1 : 1 + kQuarters);
   }
 
+  // First what needs no look at the others: they may gain too, but their own trials find that. Who runs there must pay for himself.
   [[nodiscard]] bool promising(int entering) {
     const std::int64_t own = ownGain(entering);
-    if (own <= 0 && !sharesCore_ && !fresh_) return false;  // others may gain: their own trials find it
-    const int count = static_cast<int>(leaving_.size());
-    others_.clear();
-    for (int i = 0; i < count; ++i) {
-      const int owner = board_.owner(entering + i);
-      if (owner == claimant_ || layout_.kinds[at(entering + i)] != layout_.kinds[at(leaving_[at(i)])]) return false;
-      if (owner != kFree && std::find(others_.begin(), others_.end(), owner) == others_.end()) others_.push_back(owner);
-    }
+    if (!fresh_ && (own + coresAtMost_ <= 0 || own + coresAtMost_ < view_.gainPerMoved * lostBy(claimant_, entering))) return false;
+    if (!others(entering)) return false;
     std::int64_t gain = own;
     for (const int other : others_) gain += view_.costs[at(other)] - leastCostOfOther(other, entering);
-    gain += coresGain(entering);
-    const std::int64_t price = std::max<std::int64_t>(1, view_.gainPerMoved * movedFrom(entering));
+    std::int64_t moved = lostBy(claimant_, entering);
+    for (const int other : others_) moved = std::max(moved, lostBy(other, entering));
+    const std::int64_t price = std::max<std::int64_t>(1, view_.gainPerMoved * moved);
+    if (gain + mostOfCaches(entering) < price) return false;
+    gain += coresGain(entering) - containersAfter(claimant_, entering);
+    for (const int other : others_) gain -= containersAfter(other, entering);
     return gain + mostOfCaches(entering) >= price && gain + cachesGain(entering) >= price;
+  }
+
+  // Whose CPUs it would get; false where it cannot: its own, or another kind.
+  [[nodiscard]] bool others(int entering) {
+    others_.clear();
+    for (std::size_t i = 0; i < leaving_.size(); ++i) {
+      const int position = entering + static_cast<int>(i);
+      const int owner = board_.owner(position);
+      if (owner == claimant_ || layout_.kinds[at(position)] != layout_.kinds[at(leaving_[i])]) return false;
+      if (owner != kFree && std::find(others_.begin(), others_.end(), owner) == others_.end()) others_.push_back(owner);
+    }
+    return true;
+  }
+
+  // What the containers of a group with several will cost.
+  [[nodiscard]] std::int64_t containersAfter(int claimant, int entering) {
+    if (view_.homes[at(claimant)].size() < 2) return 0;
+    return fresh_ ? leastOfContainers(claimant, entering) : containersInPlace(claimant, entering);
+  }
+
+  // As if each of its CPUs that goes were replaced in place: who runs somewhere keeps the rest.
+  [[nodiscard]] std::int64_t containersInPlace(int claimant, int entering) const {
+    const int count = static_cast<int>(leaving_.size());
+    std::int64_t cost = 0;
+    for (const Positions& home : view_.homes[at(claimant)]) {
+      int low = layout_.size();
+      int high = 0;
+      for (const int position : home) {
+        int after = position;
+        if (claimant == claimant_) {
+          const auto found = std::lower_bound(leaving_.begin(), leaving_.end(), position);
+          if (found != leaving_.end() && *found == position) after = entering + static_cast<int>(found - leaving_.begin());
+        } else if (position >= entering && position < entering + count) {
+          after = leaving_[at(position - entering)];
+        }
+        low = std::min(low, after), high = std::max(high, after);
+      }
+      if (!home.empty()) cost += kQuarters * static_cast<std::int64_t>(home.size()) * spanBetween(layout_, low, high);
+    }
+    return cost;
+  }
+
+  // At least: as many as fit into a domain need not span, the others must.
+  [[nodiscard]] std::int64_t leastOfContainers(int claimant, int entering) {
+    const int containers = static_cast<int>(view_.homes[at(claimant)].size());
+    const int size = static_cast<int>(board_.owned(claimant).size()) / containers;
+    if (size < 2) return 0;
+    after_.clear();
+    for (const int position : board_.owned(claimant)) {
+      if (ownerAfter(position, entering) == claimant) after_.push_back(position);
+    }
+    for (std::size_t i = 0; i < leaving_.size(); ++i) {
+      const int position = entering + static_cast<int>(i);
+      if (claimant == claimant_) after_.push_back(position);
+      if (board_.owner(position) == claimant) after_.push_back(leaving_[i]);
+    }
+    std::sort(after_.begin(), after_.end());
+    std::int64_t least = 0;
+    int farther = 0;
+    for (const auto& [level, span] : {std::pair(DomainLevel::Socket, 16), std::pair(DomainLevel::Node, 4), std::pair(DomainLevel::Cache, 1)}) {
+      const int must = std::max(farther, containers - fitting(size, level));
+      least += std::int64_t{must - farther} * span;
+      farther = must;
+    }
+    return kQuarters * size * least;
+  }
+  // How many containers of the size fit into domains of the level, within after_.
+  [[nodiscard]] int fitting(int size, DomainLevel level) const {
+    int fit = 0;
+    int run = 0;
+    int last = -1;
+    for (const int position : after_) {
+      const int branch = layout_.paths[at(position)][at(static_cast<int>(level))];
+      run = branch == last ? run + 1 : 1;
+      last = branch;
+      if (run % size == 0) ++fit;
+    }
+    return fit;
   }
 
   // At most.
@@ -156,6 +243,7 @@ class Finder {
   // What a domain's tenants cost by pairs, before less after.
   [[nodiscard]] std::int64_t pairsEnded(int branch, int entering) {
     const Layout::Branch& domain = layout_.branches[at(branch)];
+    if (domain.size() < 2) return 0;
     std::array<std::int64_t, 2> pairs{};
     for (const bool after : {false, true}) {
       tenants_.clear();
@@ -211,18 +299,21 @@ class Finder {
   [[nodiscard]] std::int64_t mostOfCaches(int entering) {
     touch(entering, DomainLevel::Cache, touched_);
     std::int64_t most = 0;
-    for (std::size_t i = 0; touched_.size() > 1 && i < touched_.size(); ++i) most += view_.cacheCosts[at(touched_[i])];
+    for (std::size_t i = 0; i < touched_.size(); ++i) most += view_.cacheCosts[at(touched_[i])];
     return most;
   }
 
-  // CPUs that the claimant runs on and would lose.
-  [[nodiscard]] std::int64_t movedFrom(int entering) const {
-    std::int64_t moved = 0;
+  // CPUs that one of them runs on and would lose.
+  [[nodiscard]] std::int64_t lostBy(int claimant, int entering) const {
+    std::int64_t lost = 0;
+    const bool own = claimant == claimant_;
     for (std::size_t i = 0; i < leaving_.size(); ++i) {
-      moved += view_.holders[at(leaving_[i])] == claimant_ ? 1 : 0;
-      moved -= view_.holders[at(entering) + i] == claimant_ ? 1 : 0;
+      const int position = entering + static_cast<int>(i);
+      if (!own && board_.owner(position) != claimant) continue;
+      lost += view_.holders[at(own ? leaving_[i] : position)] == claimant ? 1 : 0;
+      lost -= view_.holders[at(own ? position : leaving_[i])] == claimant ? 1 : 0;
     }
-    return std::max<std::int64_t>(0, moved);
+    return std::max<std::int64_t>(0, lost);
   }
 
   const ExchangeView& view_;
@@ -230,17 +321,28 @@ class Finder {
   const Layout& layout_;
   int claimant_;
   const std::vector<int>& own_;
-  bool fresh_{false};         // it holds nothing now
+  std::vector<bool> held_;    // per own CPU: it runs there now
   std::vector<bool> shared_;  // per own CPU: its core is shared with another tenant
-  bool sharesCore_{false};    // one of those that leave
-  std::vector<int> leaving_;
-  int first_{0};  // of own_, what leaves
+  bool fresh_{false};         // it runs nowhere yet
+  // The part under trial.
+  int first_{0};  // of own_
   int last_{0};
+  std::vector<int> leaving_;
+  std::int64_t heldLeaving_{0};
+  std::int64_t coresAtMost_{0};  // what cores that are shared no more may win
   std::vector<int> others_;
   std::vector<int> touched_;
+  std::vector<int> after_;
   std::vector<TenantId> tenants_;
 };
 }  // namespace
+
+int reachOf(const Layout& layout, int position) {
+  int branch = layout.paths[at(position)][at(static_cast<int>(DomainLevel::Cache))];
+  while (layout.branches[at(branch)].parent >= 0 && layout.branches[at(layout.branches[at(branch)].parent)].size() <= kReach)
+    branch = layout.branches[at(branch)].parent;
+  return branch;
+}
 
 bool tryExchanges(const ExchangeView& view, int claimant, const Attempt& attempt) { return Finder(view, claimant).run(attempt); }
 

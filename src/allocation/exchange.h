@@ -12,20 +12,24 @@
 #include <functional>
 #include <vector>
 
+#include "allocation/assignment.h"
 #include "allocation/selection.h"
 
 namespace coterie::allocation {
 
 inline constexpr int kReach = 32;
 
+// The largest domain of at most kReach CPUs around a position; its cache, if that is larger.
+[[nodiscard]] int reachOf(const Layout& layout, int position);
+
 // What is known of the board under trial.
 struct ExchangeView {
   const Board& board;
-  const std::vector<int>& holders;              // position -> claimant that holds it now, or kFree
-  const std::vector<std::int64_t>& costs;       // quarters, per claimant
-  const std::vector<std::int64_t>& cacheCosts;  // quarters, per branch of cache level
-  const std::vector<bool>& several;             // per claimant: more than one container
-  std::int64_t gainPerMoved;                    // quarters
+  const std::vector<int>& holders;                   // position -> claimant that holds it now, or kFree
+  const std::vector<std::int64_t>& costs;            // quarters, per claimant
+  const std::vector<std::int64_t>& cacheCosts;       // quarters, per branch of cache level
+  const std::vector<std::vector<Positions>>& homes;  // per claimant: its containers' CPUs
+  std::int64_t gainPerMoved;                         // quarters
 };
 // `attempt` gets the positions that leave the claimant and the first of the run that it gets for them. Made: the board is another now. Waits: it is
 // worth it, but not now, and nothing else is tried for this claimant. Returns whether one was made.

@@ -29,10 +29,11 @@ class Improver {
     }
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
-      several_.push_back(homes_.back().size() > 1);
       costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
     }
     cacheCosts_.assign(layout_.branches.size(), 0);
+    changedAt_.assign(layout_.branches.size(), clock_);
+    triedAt_.assign(movables.size(), 0);
     for (std::size_t branch = 0; branch < layout_.branches.size(); ++branch) {
       if (layout_.branches[branch].level == DomainLevel::Cache) cacheCosts_[branch] = cacheCost(board, static_cast<int>(branch));
     }
@@ -108,6 +109,8 @@ class Improver {
       outcome_.moved[at(before[i].first)] +=
           std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
     }
+    ++clock_;
+    for (const auto& [claimant, cpus] : before) markChanged(cpus), markChanged(board_.owned(claimant));
     outcome_.gain[at(before.front().first)] += gain;
     outcome_.bucketLeft -= moved * kMilliPerCpu;
     for (const auto& [branch, cost] : caches) cacheCosts_[at(branch)] = cost;
@@ -248,13 +251,36 @@ class Improver {
     return false;
   }
 
+  // Not again while nothing changed for anybody near.
   bool tryExchange(int claimant) {
-    const ExchangeView view{board_, holders_, costs_, cacheCosts_, several_, config_.optionalMoveGain * kQuarters};
-    return tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
+    if (triedAt_[at(claimant)] > lastChangeNear(claimant)) return false;
+    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters};
+    const bool made = tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
       waits_ = false;
-      const bool made = exchange(claimant, leaving, entering);
-      return made ? Tried::Made : waits_ ? Tried::Waits : Tried::Not;
+      const bool worked = exchange(claimant, leaving, entering);
+      return worked ? Tried::Made : waits_ ? Tried::Waits : Tried::Not;
     });
+    if (!made) triedAt_[at(claimant)] = ++clock_;
+    return made;
+  }
+
+  [[nodiscard]] std::int64_t lastChangeNear(int claimant) const {
+    std::int64_t last = 0;
+    int before = -1;
+    for (const int position : board_.owned(claimant)) {
+      const int around = reachOf(layout_, position);
+      if (around == before) continue;
+      before = around;
+      const Layout::Branch& domain = layout_.branches[at(around)];
+      for (int cache = cacheOf(domain.begin); cache <= cacheOf(domain.end - 1); ++cache) last = std::max(last, changedAt_[at(cache)]);
+    }
+    return last;
+  }
+
+  [[nodiscard]] int cacheOf(int position) const { return layout_.paths[at(position)][at(static_cast<int>(DomainLevel::Cache))]; }
+
+  void markChanged(const std::vector<int>& cpus) {
+    for (const int position : cpus) changedAt_[at(cacheOf(position))] = clock_;
   }
 
   bool exchange(int claimant, const std::vector<int>& leaving, int entering) {
@@ -282,7 +308,7 @@ class Improver {
   bool tryContainers(int claimant) {
     const std::vector<Positions>& homes = homes_[at(claimant)];
     const std::size_t cpus = board_.owned(claimant).size();
-    if (stays(claimant) || !several_[at(claimant)] || cpus > at(kReach) || cpus < homes.size() || costs_[at(claimant)] == 0) return false;
+    if (stays(claimant) || homes.size() < 2 || cpus > at(kReach) || cpus < homes.size() || costs_[at(claimant)] == 0) return false;
     for (std::size_t a = 0; a < homes.size(); ++a) {
       const std::int64_t span = spanOf(layout_, homes[a]);
       for (std::size_t b = 0; span > 0 && homes[a].size() > 1 && b < homes.size(); ++b) {
@@ -316,6 +342,8 @@ class Improver {
     if (gain <= 0 || gain < config_.optionalMoveGain * kQuarters * moved || !mayPay(claimant, moved)) return false;
     std::sort(first.begin(), first.end());
     std::sort(second.begin(), second.end());
+    ++clock_;
+    markChanged(board_.owned(claimant));
     homes_[at(claimant)][one.container] = std::move(first);
     homes_[at(claimant)][other.container] = std::move(second);
     costs_[at(claimant)] -= gain;
@@ -366,11 +394,13 @@ class Improver {
   const std::vector<Movable>& movables_;
   const Config& config_;
   std::vector<std::int64_t> costs_;  // quarters, per claimant
-  std::vector<bool> several_;        // per claimant: more than one container
   std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;
   std::vector<std::int64_t> cacheCosts_;  // quarters, per branch of cache level
-  bool waits_{false};                     // the last change judged was worth it, and has to wait
+  std::int64_t clock_{1};
+  std::vector<std::int64_t> changedAt_;  // per branch of cache level: when somebody with CPUs there had others last
+  std::vector<std::int64_t> triedAt_;    // per claimant: when no exchange was found
+  bool waits_{false};                    // the last change judged was worth it, and has to wait
   MoveOutcome outcome_;
 };
 }  // namespace
