@@ -25,7 +25,6 @@ class Finder {
       : view_(view), board_(view.board), layout_(view.board.layout()), claimant_(claimant), own_(board_.owned(claimant)) {}
 
   bool run(const Attempt& attempt) {
-    if (own_.size() > at(kReach)) return false;
     bool changes = false;
     for (const int position : own_) {
       held_.push_back(view_.holders[at(position)] == claimant_);
@@ -66,9 +65,11 @@ class Finder {
   // Ranges of its own CPUs (they ascend, and a domain is a run of positions), the largest first.
   [[nodiscard]] std::vector<Range> parts() const {
     const int count = static_cast<int>(own_.size());
+    const bool small = count <= kReach;
+    const bool spans = small && view_.costs[at(claimant_)] > 0;
     std::vector<Range> found;
-    if (fresh_ || view_.costs[at(claimant_)] > 0) found.emplace_back(0, count);
-    for (int level = 1; view_.costs[at(claimant_)] > 0 && level < kLevels; ++level) {
+    if (spans || (small && fresh_)) found.emplace_back(0, count);
+    for (int level = 1; spans && level < kLevels; ++level) {
       for (int begin = 0; begin < count;) {
         int end = begin + 1;
         while (end < count && layout_.paths[at(own_[at(end)])][at(level)] == layout_.paths[at(own_[at(begin)])][at(level)]) ++end;
@@ -77,7 +78,7 @@ class Finder {
       }
     }
     for (int one = 0; one < count; ++one) {
-      if (view_.costs[at(claimant_)] > 0 || shared_[at(one)]) found.emplace_back(one, one + 1);
+      if (spans || shared_[at(one)]) found.emplace_back(one, one + 1);
     }
     return found;
   }
@@ -91,12 +92,15 @@ class Finder {
     coresAtMost_ = 4 * kQuarters * std::count(shared_.begin() + first, shared_.begin() + last, true);
   }
 
-  // Where the part may go: around what stays, else around itself; and to the caches of what stays that lie outside of that.
+  // Where the part may go: around what stays, else around itself; to the caches of what stays that lie outside of that; one that shares a core, to
+  // another core near.
   [[nodiscard]] std::vector<Range> ranges() const {
     const auto leaves = [&](std::size_t i) { return static_cast<int>(i) >= first_ && static_cast<int>(i) < last_; };
     const bool all = leaving_.size() == own_.size();
     const int around = reachOf(layout_, all ? own_.front() : own_[first_ == 0 ? at(last_) : 0]);
     std::vector<Range> found{{layout_.branches[at(around)].begin, layout_.branches[at(around)].end}};
+    const int near = reachOf(layout_, leaving_.front());
+    if (near != around && coresAtMost_ > 0) found.emplace_back(layout_.branches[at(near)].begin, layout_.branches[at(near)].end);
     int last = -1;
     for (std::size_t i = 0; !all && i < own_.size(); ++i) {
       const int cache = cacheOf(own_[i]);

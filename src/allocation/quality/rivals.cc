@@ -98,10 +98,10 @@ class History {
       const GroupState& group = groups()[g];
       CpuSet all;
       for (const ContainerState& container : group.containers) {
-        std::set<int> nodes;
+        std::set<int> nodes;  // the kernel's ids: one node may lie over several sockets
         for (const int id : container.home) {
           const Cpu& cpu = *machine_.findCpu(id);
-          nodes.insert(cpu.node);
+          nodes.insert(machine_.domains[static_cast<std::size_t>(cpu.node)].id);
           cores[cpu.core].insert(group.tenant);
         }
         result_.crossNodeContainers += nodes.size() > 1 ? 1 : 0;
