@@ -167,7 +167,7 @@ Small judgeAll(const Options& options, testing::BenchReport& report) {
     worst.emplace_back(-all.gaps.back(), one);
   }
   for (const auto& [shape, small] : shapes) addSmall(report, shape, small);
-  addSmall(report, "all", all);
+  if (!all.gaps.empty()) addSmall(report, "all", all);
   std::sort(worst.begin(), worst.end());
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(options.worst, worst.size()); ++i) {
     Small scratch;

@@ -8,16 +8,7 @@ namespace coterie::allocation {
 
 namespace {
 constexpr std::int64_t kQuarters = 4;
-constexpr std::size_t kFarCaches = 4;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-std::int64_t spanBetween(const Layout& layout, int low, int high) {
-  const auto& left = layout.paths[at(low)];
-  const auto& right = layout.paths[at(high)];
-  if (left[at(static_cast<int>(DomainLevel::Cache))] == right[at(static_cast<int>(DomainLevel::Cache))]) return 0;
-  if (left[at(static_cast<int>(DomainLevel::Node))] == right[at(static_cast<int>(DomainLevel::Node))]) return 1;
-  return left[at(static_cast<int>(DomainLevel::Socket))] == right[at(static_cast<int>(DomainLevel::Socket))] ? 4 : 16;
-}
 
 class Finder {
  public:
@@ -25,18 +16,17 @@ class Finder {
       : view_(view), board_(view.board), layout_(view.board.layout()), claimant_(claimant), own_(board_.owned(claimant)) {}
 
   bool run(const Attempt& attempt) {
-    bool changes = false;
+    const auto kept = std::count_if(own_.begin(), own_.end(), [&](int position) { return view_.holders[at(position)] == claimant_; });
+    const bool settled = kept == static_cast<std::ptrdiff_t>(own_.size());
+    if (own_.empty() || (settled && view_.costs[at(claimant_)] == 0)) return false;
+    fresh_ = kept == 0;
     for (const int position : own_) {
       held_.push_back(view_.holders[at(position)] == claimant_);
       shared_.push_back(sharesCore(position));
-      changes = changes || !held_.back();
     }
-    fresh_ = std::find(held_.begin(), held_.end(), true) == held_.end();
-    const bool anyShared = std::find(shared_.begin(), shared_.end(), true) != shared_.end();
-    if (view_.costs[at(claimant_)] == 0 && !(changes && anyShared) && !fresh_) return false;
     for (const auto& [first, last] : parts()) {
       choose(first, last);
-      if (!fresh_ && view_.costs[at(claimant_)] + coresAtMost_ < view_.gainPerMoved * heldLeaving_) continue;
+      if (!worthLooking()) continue;
       for (const auto& [begin, end] : ranges()) {
         for (int entering = begin; entering + static_cast<int>(leaving_.size()) <= end; ++entering) {
           if (!promising(entering)) continue;
@@ -68,17 +58,24 @@ class Finder {
     const bool small = count <= kReach;
     const bool spans = small && view_.costs[at(claimant_)] > 0;
     std::vector<Range> found;
-    if (spans || (small && fresh_)) found.emplace_back(0, count);
+    const auto add = [&](int begin, int end) {
+      if (std::find(found.begin(), found.end(), Range(begin, end)) == found.end()) found.emplace_back(begin, end);
+    };
+    if (spans || (small && fresh_)) add(0, count);
     for (int level = 1; spans && level < kLevels; ++level) {
       for (int begin = 0; begin < count;) {
         int end = begin + 1;
         while (end < count && layout_.paths[at(own_[at(end)])][at(level)] == layout_.paths[at(own_[at(begin)])][at(level)]) ++end;
-        if (std::find(found.begin(), found.end(), Range(begin, end)) == found.end()) found.emplace_back(begin, end);
+        add(begin, end);
         begin = end;
       }
     }
     for (int one = 0; one < count; ++one) {
-      if (spans || shared_[at(one)]) found.emplace_back(one, one + 1);
+      if (spans) {
+        add(one, one + 1);
+      } else if (shared_[at(one)]) {
+        found.emplace_back(one, one + 1);
+      }
     }
     return found;
   }
@@ -90,6 +87,17 @@ class Finder {
     leaving_.assign(own_.begin() + first, own_.begin() + last);
     heldLeaving_ = std::count(held_.begin() + first, held_.begin() + last, true);
     coresAtMost_ = 4 * kQuarters * std::count(shared_.begin() + first, shared_.begin() + last, true);
+  }
+
+  // What is left of it reaches as far as it does, and must be paid for; CPUs of its own that it may get back are not counted.
+  [[nodiscard]] bool worthLooking() const {
+    if (view_.affordable >= 0 && heldLeaving_ > view_.affordable) return false;
+    std::int64_t least = 0;
+    const int count = static_cast<int>(own_.size());
+    if (last_ - first_ < count)
+      least = leastCost(claimant_, first_ > 0 ? own_.front() : own_[at(last_)], last_ < count ? own_.back() : own_[at(first_ - 1)]);
+    const std::int64_t most = view_.costs[at(claimant_)] - least + coresAtMost_;
+    return fresh_ || (most > 0 && most >= view_.gainPerMoved * heldLeaving_);
   }
 
   // Where the part may go: around what stays, else around itself; to the caches of what stays that lie outside of that; one that shares a core, to
@@ -105,7 +113,7 @@ class Finder {
     for (std::size_t i = 0; !all && i < own_.size(); ++i) {
       const int cache = cacheOf(own_[i]);
       if (leaves(i) || cache == last || (own_[i] >= found.front().first && own_[i] < found.front().second)) continue;
-      if (found.size() > kFarCaches) break;
+      if (found.size() > at(kFarCaches)) break;
       found.emplace_back(layout_.branches[at(cache)].begin, layout_.branches[at(cache)].end);
       last = cache;
     }
@@ -127,6 +135,7 @@ class Finder {
     for (const int other : others_) gain += view_.costs[at(other)] - leastCostOfOther(other, entering);
     std::int64_t moved = lostBy(claimant_, entering);
     for (const int other : others_) moved = std::max(moved, lostBy(other, entering));
+    if (view_.affordable >= 0 && moved > view_.affordable) return false;
     const std::int64_t price = std::max<std::int64_t>(1, view_.gainPerMoved * moved);
     if (gain + mostOfCaches(entering) < price) return false;
     gain += coresGain(entering) - containersAfter(claimant_, entering);
@@ -340,6 +349,14 @@ class Finder {
   std::vector<TenantId> tenants_;
 };
 }  // namespace
+
+std::int64_t spanBetween(const Layout& layout, int low, int high) {
+  const auto& left = layout.paths[at(low)];
+  const auto& right = layout.paths[at(high)];
+  if (left[at(static_cast<int>(DomainLevel::Cache))] == right[at(static_cast<int>(DomainLevel::Cache))]) return 0;
+  if (left[at(static_cast<int>(DomainLevel::Node))] == right[at(static_cast<int>(DomainLevel::Node))]) return 1;
+  return left[at(static_cast<int>(DomainLevel::Socket))] == right[at(static_cast<int>(DomainLevel::Socket))] ? 4 : 16;
+}
 
 int reachOf(const Layout& layout, int position) {
   int branch = layout.paths[at(position)][at(static_cast<int>(DomainLevel::Cache))];

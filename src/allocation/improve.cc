@@ -254,7 +254,11 @@ class Improver {
   // Not again while nothing changed for anybody near.
   bool tryExchange(int claimant) {
     if (triedAt_[at(claimant)] > lastChangeNear(claimant)) return false;
-    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters};
+    // Once somebody waits for the bucket, others who would are not looked for.
+    const auto& waiting = outcome_.deferredByBucket;
+    const bool dry = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
+    const std::int64_t affordable = dry ? outcome_.bucketLeft / kMilliPerCpu : -1;
+    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters, affordable};
     const bool made = tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
       waits_ = false;
       const bool worked = exchange(claimant, leaving, entering);
@@ -310,8 +314,8 @@ class Improver {
     const std::size_t cpus = board_.owned(claimant).size();
     if (stays(claimant) || homes.size() < 2 || cpus > at(kReach) || cpus < homes.size() || costs_[at(claimant)] == 0) return false;
     for (std::size_t a = 0; a < homes.size(); ++a) {
-      const std::int64_t span = spanOf(layout_, homes[a]);
-      for (std::size_t b = 0; span > 0 && homes[a].size() > 1 && b < homes.size(); ++b) {
+      if (homes[a].size() < 2 || spanBetween(layout_, homes[a].front(), homes[a].back()) == 0) continue;
+      for (std::size_t b = 0; b < homes.size(); ++b) {
         if (a == b || homes[b].size() < 2) continue;
         for (const int one : homes[a]) {
           for (const int other : homes[b]) {
@@ -328,29 +332,32 @@ class Improver {
     int position;
   };
   bool exchangeBetween(int claimant, Spot one, Spot other) {
-    Positions first = homes_[at(claimant)][one.container];
-    Positions second = homes_[at(claimant)][other.container];
-    const auto cost = [&] {
-      return kQuarters *
-             (static_cast<std::int64_t>(first.size()) * spanOf(layout_, first) + static_cast<std::int64_t>(second.size()) * spanOf(layout_, second));
-    };
-    const std::int64_t before = cost();
-    std::replace(first.begin(), first.end(), one.position, other.position);
-    std::replace(second.begin(), second.end(), other.position, one.position);
-    const std::int64_t gain = before - cost();
+    std::vector<Positions>& homes = homes_[at(claimant)];
+    const std::int64_t gain =
+        gainOf(homes[one.container], one.position, other.position) + gainOf(homes[other.container], other.position, one.position);
     const std::int64_t moved = holds(claimant, one) || holds(claimant, other) ? 1 : 0;
     if (gain <= 0 || gain < config_.optionalMoveGain * kQuarters * moved || !mayPay(claimant, moved)) return false;
-    std::sort(first.begin(), first.end());
-    std::sort(second.begin(), second.end());
     ++clock_;
     markChanged(board_.owned(claimant));
-    homes_[at(claimant)][one.container] = std::move(first);
-    homes_[at(claimant)][other.container] = std::move(second);
+    moveOver(homes[one.container], homes[other.container], one.position);
+    moveOver(homes[other.container], homes[one.container], other.position);
     costs_[at(claimant)] -= gain;
     outcome_.moved[at(claimant)] += moved;
     outcome_.gain[at(claimant)] += gain;
     outcome_.bucketLeft -= moved * kMilliPerCpu;
     return true;
+  }
+
+  // What a container of two CPUs or more costs less with `come` for `gone`.
+  [[nodiscard]] std::int64_t gainOf(const Positions& home, int gone, int come) const {
+    const int low = std::min(come, home.front() == gone ? home[1] : home.front());
+    const int high = std::max(come, home.back() == gone ? home[home.size() - 2] : home.back());
+    return kQuarters * static_cast<std::int64_t>(home.size()) * (spanBetween(layout_, home.front(), home.back()) - spanBetween(layout_, low, high));
+  }
+
+  static void moveOver(Positions& from, Positions& to, int position) {
+    from.erase(std::lower_bound(from.begin(), from.end(), position));
+    to.insert(std::lower_bound(to.begin(), to.end(), position), position);
   }
 
   [[nodiscard]] bool holds(int claimant, Spot spot) const {
@@ -364,15 +371,13 @@ class Improver {
     return true;
   }
 
-  [[nodiscard]] bool holdsAny(int claimant) const { return held_[at(claimant)]; }
-
   // What an exchange may not do to one of those in it, who had `cpus` before: move somebody altogether (he would have nowhere to stand in between) or
   // the pool, place an isolated group beside anybody or where somebody else still is. Newcomers stand nowhere yet.
   [[nodiscard]] bool mustNot(int claimant, const std::vector<int>& cpus) const {
     const std::vector<int>& now = board_.owned(claimant);
-    if (movables_[at(claimant)].fixed) return holdsAny(claimant) || !inFreeUnits(claimant);
+    if (movables_[at(claimant)].fixed) return held_[at(claimant)] || !inFreeUnits(claimant);
     if (stays(claimant)) return keptBy(claimant, now) < keptBy(claimant, cpus);
-    return holdsAny(claimant) &&
+    return held_[at(claimant)] &&
            std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });
   }
 

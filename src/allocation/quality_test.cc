@@ -9,7 +9,10 @@
 #include "allocation/objective.h"
 #include "allocation/quality/exact_oracle.h"
 #include "allocation/quality/instances.h"
+#include "allocation/quality/rivals.h"
+#include "allocation/sizing.h"
 #include "allocation/snapshot_builder.h"
+#include "base/rng.h"
 #include "testing/machine_generator.h"
 
 namespace coterie::allocation {
@@ -31,6 +34,24 @@ TEST(Quality, PlansOfSmallMachinesAreExactInL1AndL2AndNearInJ) {
   const double mean = std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size());
   RecordProperty("optimality_gap_mean", std::to_string(mean));
   EXPECT_LE(mean, .02);
+}
+
+TEST(Quality, PendingIsTheBestOfAllSubsets) {
+  Rng rng(1);
+  for (int round = 0; round < 1000; ++round) {
+    const Machine machine = testing::regularMachine("flat", {1, 1, 0, static_cast<int>(rng.between(1, 8)), 1});
+    SnapshotBuilder builder(machine);
+    const std::int64_t count = rng.between(1, 7);
+    for (std::int64_t i = 0; i < count; ++i) {
+      GroupState& group = builder.group(0);
+      group.band = static_cast<Band>(rng.between(0, 2));
+      group.floor = MilliCpu(rng.chance(40) ? 0 : rng.between(1, 3500));
+      group.joined = Instant(Seconds(rng.between(0, 3)));
+    }
+    std::vector<const GroupState*> groups;
+    for (const GroupState& group : builder.snapshot.groups) groups.push_back(&group);
+    ASSERT_EQ(choosePending(groups, machine.online.count()), quality::bestPending(builder.snapshot)) << "round " << round;
+  }
 }
 
 // The planner's own J, of the same placement.
@@ -57,6 +78,21 @@ TEST(Quality, PlannerAndOracleMeanTheSameByJ) {
     const std::vector<quality::Owner> owners = quality::ownersOf(snapshot, plan);
     ASSERT_EQ(plannersCost(snapshot, owners), quality::costOf(snapshot, owners)) << "instance " << seed;
   }
+}
+
+// ---- against the peers ----
+TEST(Quality, OverAHistoryNobodyPlacesBetter) {
+  const Machine machine = testing::shapeNamed("xeon-2s-64").value();
+  ASSERT_TRUE(quality::comparable(machine));
+  const quality::Placements own = quality::runHistory(machine, PolicyName::Drc, 1, 60);
+  EXPECT_EQ(own.unequal, 0);
+  for (const PolicyName policy : {PolicyName::KubeletStatic, PolicyName::Balloons, PolicyName::NoneSingle}) {
+    const quality::Placements theirs = quality::runHistory(machine, policy, 1, 60);
+    EXPECT_EQ(theirs.unequal, 0);
+    EXPECT_LE(2 * own.crossNodeContainers, theirs.crossNodeContainers);
+    EXPECT_LE(own.sharedCores, theirs.sharedCores);
+  }
+  EXPECT_FALSE(quality::comparable(testing::shapeNamed("hybrid-28").value())) << "CPUs of several kinds: sizes cannot be equal";
 }
 
 // ---- the oracle itself ----
