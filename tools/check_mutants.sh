@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows that the random histories bite: each patch in tests/mutants seeds one bug into a scratch copy of src/allocation; the table tests must still pass, the
-# histories must fail. Tests that replay plans of generated machines (Shapes) are histories of another kind, not tables. Prints the seed that caught it.
+# histories must fail. Tests that replay plans of generated machines (Shapes) and the random instances of Quality are histories of another kind, not tables. Prints the seed that caught it.
 # usage: tools/check_mutants.sh [name...]   $COTERIE_MUTANT_HISTORIES: how many to try (100000)
 set -uo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -37,7 +37,7 @@ for patch in "$ROOT"/tests/mutants/*.patch; do
   if ! patch -d "$SCRATCH" -p1 --quiet <"$patch"; then echo "$name no longer applies: make it anew"; failures=$((failures + 1)); continue; fi
   tables=pass seed=- caught=-
   if build; then
-    timeout 600 "$test_program" --gtest_filter=-Histories.*:Shapes.* >"$log" 2>&1 || tables=FAIL
+    timeout 600 "$test_program" --gtest_filter=-Histories.*:Shapes.*:Quality.* >"$log" 2>&1 || tables=FAIL
     if COTERIE_HISTORIES=${COTERIE_MUTANT_HISTORIES:-100000} timeout 1200 "$test_program" --gtest_filter=Histories.* >"$log" 2>&1; then
       caught="NOT CAUGHT"
     else

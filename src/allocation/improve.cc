@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocation/exchange.h"
+#include "allocation/isolation.h"
 #include "allocation/objective.h"
 
 namespace coterie::allocation {
@@ -21,11 +23,17 @@ class Improver {
     outcome_.deferredByTime.assign(movables.size(), false);
     outcome_.deferredByBucket.assign(movables.size(), false);
     outcome_.bucketLeft = bucket;
+    held_.assign(movables.size(), false);
+    for (const int holder : holders) {
+      if (holder != kFree) held_[at(holder)] = true;
+    }
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
       costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
     }
     cacheCosts_.assign(layout_.branches.size(), 0);
+    changedAt_.assign(layout_.branches.size(), clock_);
+    triedAt_.assign(movables.size(), 0);
     for (std::size_t branch = 0; branch < layout_.branches.size(); ++branch) {
       if (layout_.branches[branch].level == DomainLevel::Cache) cacheCosts_[branch] = cacheCost(board, static_cast<int>(branch));
     }
@@ -38,6 +46,10 @@ class Improver {
       for (int c = 0; c < board_.claimants(); ++c) {
         if (stays(c) || board_.owned(c).empty()) continue;
         while (tryGather(c) || tryUnshare(c)) again = true;
+      }
+      if (again) continue;
+      for (int c = 0; c < board_.claimants(); ++c) {
+        while (tryExchange(c) || tryContainers(c)) again = true;
       }
     }
     outcome_.homes = std::move(homes_);
@@ -89,13 +101,16 @@ class Improver {
       moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
     }
     const bool worthwhile = gain > 0 && gain >= config_.optionalMoveGain * kQuarters * moved;
-    if (!worthwhile || !affordable(before, moved)) return restore(before), false;
+    waits_ = worthwhile && !affordable(before, moved);
+    if (!worthwhile || waits_) return restore(before), false;
     for (std::size_t i = 0; i < before.size(); ++i) {
       costs_[at(before[i].first)] = costs[i];
       homes_[at(before[i].first)] = std::move(homes[i]);
       outcome_.moved[at(before[i].first)] +=
           std::max<std::int64_t>(0, keptBy(before[i].first, before[i].second) - keptBy(before[i].first, board_.owned(before[i].first)));
     }
+    ++clock_;
+    for (const auto& [claimant, cpus] : before) markChanged(cpus), markChanged(board_.owned(claimant));
     outcome_.gain[at(before.front().first)] += gain;
     outcome_.bucketLeft -= moved * kMilliPerCpu;
     for (const auto& [branch, cost] : caches) cacheCosts_[at(branch)] = cost;
@@ -236,14 +251,161 @@ class Improver {
     return false;
   }
 
+  // Not again while nothing changed for anybody near.
+  bool tryExchange(int claimant) {
+    if (triedAt_[at(claimant)] > lastChangeNear(claimant)) return false;
+    // Once somebody waits for the bucket, others who would are not looked for.
+    const auto& waiting = outcome_.deferredByBucket;
+    const bool dry = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
+    const std::int64_t affordable = dry ? outcome_.bucketLeft / kMilliPerCpu : -1;
+    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters, affordable};
+    const bool made = tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
+      waits_ = false;
+      const bool worked = exchange(claimant, leaving, entering);
+      return worked ? Tried::Made : waits_ ? Tried::Waits : Tried::Not;
+    });
+    if (!made) triedAt_[at(claimant)] = ++clock_;
+    return made;
+  }
+
+  [[nodiscard]] std::int64_t lastChangeNear(int claimant) const {
+    std::int64_t last = 0;
+    int before = -1;
+    for (const int position : board_.owned(claimant)) {
+      const int around = reachOf(layout_, position);
+      if (around == before) continue;
+      before = around;
+      const Layout::Branch& domain = layout_.branches[at(around)];
+      for (int cache = cacheOf(domain.begin); cache <= cacheOf(domain.end - 1); ++cache) last = std::max(last, changedAt_[at(cache)]);
+    }
+    return last;
+  }
+
+  [[nodiscard]] int cacheOf(int position) const { return layout_.paths[at(position)][at(static_cast<int>(DomainLevel::Cache))]; }
+
+  void markChanged(const std::vector<int>& cpus) {
+    for (const int position : cpus) changedAt_[at(cacheOf(position))] = clock_;
+  }
+
+  bool exchange(int claimant, const std::vector<int>& leaving, int entering) {
+    Before before{{claimant, board_.owned(claimant)}};
+    for (std::size_t i = 0; i < leaving.size(); ++i) {
+      const int owner = board_.owner(entering + static_cast<int>(i));
+      if (owner != kFree && std::none_of(before.begin(), before.end(), [&](const auto& one) { return one.first == owner; }))
+        before.emplace_back(owner, board_.owned(owner));
+    }
+    for (std::size_t i = 0; i < leaving.size(); ++i) {
+      const int position = entering + static_cast<int>(i);
+      const int owner = board_.owner(position);
+      board_.give(position, claimant);
+      if (owner == kFree) {
+        board_.release(leaving[i]);
+      } else {
+        board_.give(leaving[i], owner);
+      }
+    }
+    if (std::any_of(before.begin(), before.end(), [&](const auto& one) { return mustNot(one.first, one.second); })) return restore(before), false;
+    return judge(before);
+  }
+
+  // Exchanges single CPUs between containers of a group that reach farther than they must. As between groups: nobody is moved altogether.
+  bool tryContainers(int claimant) {
+    const std::vector<Positions>& homes = homes_[at(claimant)];
+    const std::size_t cpus = board_.owned(claimant).size();
+    if (stays(claimant) || homes.size() < 2 || cpus > at(kReach) || cpus < homes.size() || costs_[at(claimant)] == 0) return false;
+    for (std::size_t a = 0; a < homes.size(); ++a) {
+      if (homes[a].size() < 2 || spanBetween(layout_, homes[a].front(), homes[a].back()) == 0) continue;
+      for (std::size_t b = 0; b < homes.size(); ++b) {
+        if (a == b || homes[b].size() < 2) continue;
+        for (const int one : homes[a]) {
+          for (const int other : homes[b]) {
+            if (layout_.kinds[at(one)] == layout_.kinds[at(other)] && exchangeBetween(claimant, {a, one}, {b, other})) return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  struct Spot {
+    std::size_t container;
+    int position;
+  };
+  bool exchangeBetween(int claimant, Spot one, Spot other) {
+    std::vector<Positions>& homes = homes_[at(claimant)];
+    const std::int64_t gain =
+        gainOf(homes[one.container], one.position, other.position) + gainOf(homes[other.container], other.position, one.position);
+    const std::int64_t moved = holds(claimant, one) || holds(claimant, other) ? 1 : 0;
+    if (gain <= 0 || gain < config_.optionalMoveGain * kQuarters * moved || !mayPay(claimant, moved)) return false;
+    ++clock_;
+    markChanged(board_.owned(claimant));
+    moveOver(homes[one.container], homes[other.container], one.position);
+    moveOver(homes[other.container], homes[one.container], other.position);
+    costs_[at(claimant)] -= gain;
+    outcome_.moved[at(claimant)] += moved;
+    outcome_.gain[at(claimant)] += gain;
+    outcome_.bucketLeft -= moved * kMilliPerCpu;
+    return true;
+  }
+
+  // What a container of two CPUs or more costs less with `come` for `gone`.
+  [[nodiscard]] std::int64_t gainOf(const Positions& home, int gone, int come) const {
+    const int low = std::min(come, home.front() == gone ? home[1] : home.front());
+    const int high = std::max(come, home.back() == gone ? home[home.size() - 2] : home.back());
+    return kQuarters * static_cast<std::int64_t>(home.size()) * (spanBetween(layout_, home.front(), home.back()) - spanBetween(layout_, low, high));
+  }
+
+  static void moveOver(Positions& from, Positions& to, int position) {
+    from.erase(std::lower_bound(from.begin(), from.end(), position));
+    to.insert(std::lower_bound(to.begin(), to.end(), position), position);
+  }
+
+  [[nodiscard]] bool holds(int claimant, Spot spot) const {
+    const Positions& held = movables_[at(claimant)].containers[spot.container];
+    return std::binary_search(held.begin(), held.end(), spot.position);
+  }
+
+  bool mayPay(int claimant, std::int64_t moved) {
+    if (moved > 0 && !movables_[at(claimant)].mayMove) return outcome_.deferredByTime[at(claimant)] = true, false;
+    if (moved * kMilliPerCpu > outcome_.bucketLeft) return outcome_.deferredByBucket[at(claimant)] = true, false;
+    return true;
+  }
+
+  // What an exchange may not do to one of those in it, who had `cpus` before: move somebody altogether (he would have nowhere to stand in between) or
+  // the pool, place an isolated group beside anybody or where somebody else still is. Newcomers stand nowhere yet.
+  [[nodiscard]] bool mustNot(int claimant, const std::vector<int>& cpus) const {
+    const std::vector<int>& now = board_.owned(claimant);
+    if (movables_[at(claimant)].fixed) return held_[at(claimant)] || !inFreeUnits(claimant);
+    if (stays(claimant)) return keptBy(claimant, now) < keptBy(claimant, cpus);
+    return held_[at(claimant)] &&
+           std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });
+  }
+
+  [[nodiscard]] bool inFreeUnits(int claimant) const {
+    const DomainLevel level = unitLevel(movables_[at(claimant)].isolation);
+    const auto& cpus = board_.owned(claimant);
+    return std::all_of(cpus.begin(), cpus.end(), [&](int position) {
+      const Layout::Branch& unit = layout_.branches[at(layout_.paths[at(position)][at(static_cast<int>(level))])];
+      for (int other = unit.begin; other < unit.end; ++other) {
+        if (board_.owner(other) != claimant || holders_[at(other)] != kFree) return false;
+      }
+      return true;
+    });
+  }
+
   Board& board_;
   const Layout& layout_;
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
   std::vector<std::int64_t> costs_;  // quarters, per claimant
+  std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;
   std::vector<std::int64_t> cacheCosts_;  // quarters, per branch of cache level
+  std::int64_t clock_{1};
+  std::vector<std::int64_t> changedAt_;  // per branch of cache level: when somebody with CPUs there had others last
+  std::vector<std::int64_t> triedAt_;    // per claimant: when no exchange was found
+  bool waits_{false};                    // the last change judged was worth it, and has to wait
   MoveOutcome outcome_;
 };
 }  // namespace

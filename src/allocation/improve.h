@@ -1,10 +1,12 @@
 // Optional moves: exchanges that make the placement clearly better, within limits that keep it calm.
 //
 // Tried for each exclusive group in turn: gather it in one cache, node or socket that has room (free CPUs first, then exchanges with groups that are
-// strangers there); take single CPUs off cores shared with another tenant. A change is made if J (without move terms) falls, and by
-// `optionalMoveGain` per CPU that somebody holds now and would lose; an exchange counts as one. CPUs nobody held yet (a newcomer's) move for free. A
-// group that moved within `optionalMoveInterval`, or an empty bucket, defers the change. Repeats until nothing is left to gain: every change lowers
-// J, so it ends. O(changes * groups * domains * n) at worst; groups that already sit in one cache and share no core cost O(n). Pure.
+// strangers there); take single CPUs off cores shared with another tenant; exchange parts with whoever is near (exchange.h); exchange CPUs between
+// its containers. A change is made if J (without move terms) falls, and by `optionalMoveGain` per CPU that somebody holds now and would lose; an
+// exchange counts as one. CPUs nobody held yet (a newcomer's) move for free, and so do the whole units of an isolated newcomer and a pool's new CPUs.
+// A group that moved within `optionalMoveInterval`, or an empty bucket, defers the change. Repeats until nothing is left to gain: every change lowers
+// J, so it ends; what is tried depends on the board and on what is held alone, and holding more never permits more, so that a plan, once applied,
+// finds nothing more to do. O(changes * groups * domains * n) at worst; groups that already sit in one cache and share no core cost O(n). Pure.
 // Thread-compatible.
 #pragma once
 
@@ -19,7 +21,8 @@
 namespace coterie::allocation {
 
 struct Movable {
-  bool fixed{false};                  // whole units of an isolated group: neither gathered nor exchanged
+  Isolation isolation{Isolation::None};
+  bool fixed{false};                  // whole units of an isolated group: never gathered, exchanged only as a newcomer's
   bool mayMove{true};                 // not within its interval; not the pool
   std::vector<Positions> containers;  // what each container holds now; none: the pool
 };
@@ -32,7 +35,8 @@ struct MoveOutcome {
   std::int64_t bucketLeft{0};  // milli-CPUs
 };
 
-// holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and never moves.
+// holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and keeps what it
+// holds.
 [[nodiscard]] MoveOutcome improve(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket,
                                   const Config& config);
 

@@ -135,12 +135,29 @@ TEST(Isolation, UnitsAreKeptAndGrowBesideTheirOwn) {
   const Machine machine = testing::regularMachine("smt", kSmt);
   SnapshotBuilder builder(machine);
   asking(builder, 1, 2, Isolation::Core).containers.front().home = set("2,10");
-  asking(builder, 2, 2, Isolation::Core);
+  asking(builder, 2, 2, Isolation::Core).containers.front().home = set("0,8");
   Plan plan = settle(builder.snapshot);
   EXPECT_EQ(homeOf(plan, 0), set("2,10"));
   builder.snapshot.groups[0].floor = builder.snapshot.groups[0].ceiling = MilliCpu(4000);
   plan = settle(builder.snapshot);
   EXPECT_EQ(homeOf(plan, 0), set("2-3,10-11")) << "in its own cache group";
+}
+
+// A third of 8 CPUs for one tenant, and of the 5333 1/3 milli-CPUs of the other three quarters: 4000, of which integers made 3999.
+TEST(Isolation, AMilliCpuLostInDivisionCostsNoUnit) {
+  const Machine machine = testing::regularMachine("flat", {1, 1, 0, 8, 1});
+  SnapshotBuilder builder(machine);
+  GroupState& first = builder.group(1);
+  first.isolation = Isolation::Core;
+  builder.group(2);
+  GroupState& last = builder.group(2);
+  last.isolation = Isolation::Core;
+  last.weight = 300;
+  for (GroupState& group : builder.snapshot.groups) group.tenantWeight = 100 * group.tenant.value;
+  const Plan plan = settle(builder.snapshot);
+  EXPECT_EQ(plan.groups[0].entitlement, MilliCpu(2000));
+  EXPECT_EQ(plan.groups[1].entitlement, MilliCpu(2000));
+  EXPECT_EQ(plan.groups[2].entitlement, MilliCpu(4000));
 }
 
 }  // namespace

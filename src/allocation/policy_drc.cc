@@ -329,6 +329,7 @@ class Drc {
       if (claimants_[c].group < 0) continue;
       const GroupState& group = *groups_[at(claimants_[c].group)];
       movables[c].fixed = isolated(group);
+      movables[c].isolation = group.isolation;
       movables[c].mayMove = !group.lastOptionalMove || *group.lastOptionalMove + problem_.config.optionalMoveInterval <= snapshot.now;
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
     }

@@ -139,9 +139,11 @@ struct Terms {
   std::int64_t capacity{0};
   UnitSizes units;
   const std::vector<std::int64_t>* inUnits{nullptr};  // per group: what isolated ones are entitled to, once that is known
+  std::int64_t scale{1};                              // bounds and results are in so many parts of a milli-CPU
+  [[nodiscard]] std::int64_t whole() const { return capacity * scale; }
 };
 
-Bounds boundsOf(const GroupState& group, std::size_t index, const Terms& terms) {
+Bounds milliBoundsOf(const GroupState& group, std::size_t index, const Terms& terms) {
   if (isolated(group)) {
     if (terms.inUnits != nullptr) return {(*terms.inUnits)[index], (*terms.inUnits)[index]};
     const std::int64_t unit = terms.units.of(group.isolation) * kCpu;
@@ -153,17 +155,22 @@ Bounds boundsOf(const GroupState& group, std::size_t index, const Terms& terms) 
   return {low, std::clamp(group.ceiling.value, low, terms.capacity)};
 }
 
+Bounds boundsOf(const GroupState& group, std::size_t index, const Terms& terms) {
+  const Bounds milli = milliBoundsOf(group, index, terms);
+  return {milli.low * terms.scale, milli.high * terms.scale};
+}
+
 // The floors alone exceed the capacity: band by band, in proportion within the band that runs short.
 std::vector<std::int64_t> floorsByBand(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, const Terms& terms) {
   std::vector<std::int64_t> result(groups.size(), 0);
-  std::int64_t left = terms.capacity;
+  std::int64_t left = terms.whole();
   for (const Band band : {Band::High, Band::Normal, Band::Low}) {
     std::vector<Share> shares;
     std::vector<int> of;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       if (pending[i] || groups[i]->band != band) continue;
       const std::int64_t low = boundsOf(*groups[i], i, terms).low;
-      shares.push_back({low, 0, low});
+      shares.push_back({low / terms.scale, 0, low});
       of.push_back(static_cast<int>(i));
     }
     const std::vector<std::int64_t> filled = waterFill(shares, left);
@@ -199,29 +206,29 @@ std::vector<Part> partsOf(const std::vector<const GroupState*>& groups, const st
     part.members.push_back(order[i].second);
     part.shares.push_back({group.weight, bounds.low, bounds.high});
     part.share.low += bounds.low;
-    part.share.high = std::min(terms.capacity, part.share.high + bounds.high);
-    if (group.tenantCap.value > 0) part.cap = std::min(part.cap, group.tenantCap.value);
+    part.share.high = std::min(terms.whole(), part.share.high + bounds.high);
+    if (group.tenantCap.value > 0) part.cap = std::min(part.cap, group.tenantCap.value * terms.scale);
   }
   return parts;
 }
 
 // Ends the tenant and its groups where the cap does. Of what the exclusive groups get under it, only a multiple of the grain can be owned.
-void applyCap(Part& part, std::int64_t grain) {
+void applyCap(Part& part, std::int64_t grain, std::int64_t cpu) {
   if (part.cap >= part.share.high) return;
   part.capped = true;
   std::vector<std::int64_t> filled = waterFill(part.shares, std::max(part.cap, part.share.low));
   std::vector<Share> exclusive;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < filled.size(); ++i) {
-    if (filled[i] < kCpu) continue;
-    exclusive.push_back({part.shares[i].weight, std::max(part.shares[i].low, kCpu), part.shares[i].high});
+    if (filled[i] < cpu) continue;
+    exclusive.push_back({part.shares[i].weight, std::max(part.shares[i].low, cpu), part.shares[i].high});
     sum += filled[i];
   }
   if (sum % grain != 0) {
     const std::vector<std::int64_t> whole = waterFill(exclusive, sum - sum % grain);
     auto next = whole.begin();
     for (std::int64_t& amount : filled) {
-      if (amount >= kCpu) amount = *next++;
+      if (amount >= cpu) amount = *next++;
     }
   }
   part.share.high = 0;
@@ -247,21 +254,40 @@ Entitlements fillAll(const std::vector<const GroupState*>& groups, const std::ve
     result.tenants.push_back({part.cap, std::max(part.cap, part.share.low), 0});
     floors += part.share.low;
   }
-  if (floors > terms.capacity) {
+  if (floors > terms.whole()) {
     result.milli = floorsByBand(groups, pending, terms);
   } else {
     std::vector<Share> shares;
     for (Part& part : parts) {
-      applyCap(part, grain);
+      applyCap(part, grain * terms.scale, kCpu * terms.scale);
       shares.push_back(part.share);
     }
-    const std::vector<std::int64_t> amounts = waterFill(shares, terms.capacity);
+    const std::vector<std::int64_t> amounts = waterFill(shares, terms.whole());
     for (std::size_t i = 0; i < parts.size(); ++i) fillPart(groups, parts[i], amounts[i], terms, result);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (result.tenantOf[i] >= 0) result.tenants[at(result.tenantOf[i])].total += result.milli[i];
   }
   return result;
+}
+
+// Before isolated groups' shares are rounded down to units: one that lacks only the milli-CPUs that integer division took, once of its tenant's share
+// and once of its own, must not lose a unit for it. It is shared out again in finer parts, where the same error is too small to matter.
+std::vector<std::int64_t> exactlyBeforeUnits(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t grain,
+                                             const Terms& terms, std::vector<std::int64_t> milli) {
+  constexpr std::int64_t kFiner = 1000;
+  constexpr std::int64_t kDivisions = 2;
+  const auto lacks = [&](std::size_t i) { return !pending[i] && isolated(*groups[i]) && (milli[i] + kDivisions) / kCpu > milli[i] / kCpu; };
+  std::vector<std::size_t> lacking;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (lacks(i)) lacking.push_back(i);
+  }
+  if (lacking.empty()) return milli;
+  Terms fine = terms;
+  fine.scale = kFiner;
+  const Entitlements finer = fillAll(groups, pending, grain, fine);
+  for (const std::size_t i : lacking) milli[i] = std::max(milli[i], (finer.milli[i] + kDivisions) / kFiner);
+  return milli;
 }
 }  // namespace
 
@@ -270,7 +296,7 @@ Entitlements entitlements(const std::vector<const GroupState*>& groups, const st
   Terms terms{capacity, units, nullptr};
   Entitlements first = fillAll(groups, pending, grain, terms);
   first.plain = first.milli;
-  std::vector<std::int64_t> inUnits = first.milli;
+  std::vector<std::int64_t> inUnits = known.empty() ? exactlyBeforeUnits(groups, pending, grain, terms, first.milli) : first.milli;
   bool any = false;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (pending[i] || !isolated(*groups[i])) continue;
