@@ -296,11 +296,12 @@ LocalServer::~LocalServer() { parts_->end(); }
 Result<std::unique_ptr<LocalServer>> LocalServer::create(http::AsioLoop& control, const ServeOptions& options) {
   auto parts = std::make_unique<Parts>(control, options);
   if (const Status opened = parts->open(); !opened) return opened.error();
+  // Before anything is written: quotas of isolated services are counted in units of the machine.
+  if (const Status drc = parts->drc->start(); !drc) return drc.error();
   return std::unique_ptr<LocalServer>(new LocalServer(std::move(parts)));
 }
 
 Status LocalServer::start() {
-  if (const Status drc = parts_->drc->start(); !drc) return drc;
   if (const Status tenants = parts_->tenants->start(); !tenants) return tenants;
   if (const Status services = parts_->services->start(); !services) return services;
   // After the first pass, which tells the gateway what there is: a client that comes early must wait, and not hear that its service does not exist.
@@ -309,7 +310,7 @@ Status LocalServer::start() {
 }
 
 Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
-  return applyObjects(objects, *parts_->store, [this](const ServiceName& service) { return parts_->adminService->measuredMemory(service); });
+  return applyObjects(objects, *parts_->store, admin::machineFacts(*parts_->adminService));
 }
 
 Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
