@@ -119,26 +119,26 @@ TEST_F(DrcIsolation, TheLevelOfARunningServiceIsChangedWithoutEndingIt) {
   }
 }
 
-TEST_F(DrcIsolation, WhoseNeighbourHangsOnItsCoreStaysOffTheWholeOfIt) {
+TEST_F(DrcIsolation, WhoseNeighbourCannotLeaveItsCoreStaysOffTheWholeOfIt) {
   use(kTwoCores);
   add(spec(1, Isolation::None, 0, 1000));
   add(spec(2, Isolation::None));
   ASSERT_EQ(rig->home(10).count(), 1);
   ASSERT_EQ(rig->home(20).count(), 3);
-  for (const int instance : {10, 20}) {
+  for (const auto& [instance, hangs] : {std::pair(10, true), std::pair(20, true), std::pair(10, false), std::pair(20, false)}) {
     use(kTwoCores);
     known = {};
     add(spec(1, Isolation::None, 0, 1000));
     add(spec(2, Isolation::None));
-    rig->kernel.hang(InstanceId(instance), CpuChangeKind::HomeCpus);
+    rig->kernel.fail(InstanceId(instance), CpuChangeKind::HomeCpus, hangs ? testing::FakeCpuController::kHangs : EIO);
     const CpuSet stuckOn = rig->home(instance);
     tell(spec(3, Isolation::Core, 1000, 2000));
     rig->ready(3, 30, 8);
     for (int i = 0; i < 5; ++i) {
       rig->settle();
       rig->loop.advance(1s);
-      EXPECT_TRUE(trespasses().empty()) << "instance " << instance << " hangs on " << stuckOn.toString() << ", the newcomer is on "
-                                        << rig->home(30).toString();
+      EXPECT_TRUE(trespasses().empty()) << "instance " << instance << (hangs ? " hangs on " : " fails on ") << stuckOn.toString()
+                                        << ", the newcomer is on " << rig->home(30).toString();
     }
     rig->kernel.heal();
     rig->applier.release();

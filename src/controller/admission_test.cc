@@ -70,7 +70,7 @@ TEST_F(Admission, AFloorThatDoesNotFitIsPendingAndTouchesNobody) {
   settle();
   EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
   EXPECT_EQ(condition("b", "Allocated"), "False/InsufficientCpu");
-  EXPECT_NE(message("b", "Ready").find("500m CPU missing"), std::string::npos) << message("b", "Ready");
+  EXPECT_NE(message("b", "Ready").find("1 CPU missing"), std::string::npos) << message("b", "Ready");
   EXPECT_EQ(condition("a", "Ready"), "True/Serving");
   EXPECT_EQ(allocation.groups.size(), 1u);
   remove("a");

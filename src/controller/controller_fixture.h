@@ -184,7 +184,7 @@ class FakeAllocation final : public AllocationPort {
   }
 
   [[nodiscard]] MilliCpu owned(const ServiceGroup& group) const {
-    return group.isolation == Isolation::None ? group.floor : ownedFloor(group.floor, isolationTerms(group.isolation).unitCpus);
+    return ownedFloor(group.floor, group.isolation == Isolation::None ? 0 : isolationTerms(group.isolation).unitCpus);
   }
 
   MilliCpu capacity;
