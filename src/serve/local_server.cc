@@ -24,8 +24,6 @@
 #include "gateway/gateway.h"
 #include "http/server.h"
 #include "identity/key_store.h"
-#include "linux/affinity_controller.h"
-#include "linux/cgroup_v1_controller.h"
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
@@ -34,6 +32,7 @@
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
 #include "serve/bridge.h"
+#include "serve/choose_actuator.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
 #include "serve/log_keeper.h"
@@ -165,17 +164,10 @@ Status LocalServer::Parts::open() {
 }
 
 Status LocalServer::Parts::openCpus() {
-  if (options.actuator != Actuator::Affinity) {
-    auto cgroups = linux::CgroupV1Controller::create();
-    if (cgroups) {
-      controller = std::move(cgroups).value();
-    } else if (options.actuator == Actuator::CgroupV1) {
-      return cgroups.error();
-    } else {
-      log::info("serve", "CPU sets are enforced by thread affinity, not by cgroups: " + cgroups.error().message);
-    }
-  }
-  if (controller == nullptr) controller = std::make_unique<linux::AffinityController>(shape.allowed);
+  auto chosen = chooseActuator(options.actuator, actuatorsOfThisMachine(shape.allowed));
+  if (!chosen) return chosen.error();
+  controller = std::move(chosen->controller);
+  log::info("serve", chosen->message);
   for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
