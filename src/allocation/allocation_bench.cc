@@ -13,6 +13,7 @@
 #include <string>
 
 #include "allocation/decide.h"
+#include "allocation/planner.h"
 #include "allocation/replay.h"
 #include "allocation/snapshot_builder.h"
 #include "base/rng.h"
@@ -111,7 +112,7 @@ class Load {
   double timed() {
     snapshot().now += Millis(rng_.between(1, 2000));
     const double start = cpuMicros();
-    const Plan plan = decide(snapshot(), config_);
+    const Plan& plan = planner_.decide(snapshot(), config_);
     const double spent = cpuMicros() - start;
     applyAll(snapshot(), plan);
     std::erase_if(snapshot().groups, [&](const GroupState& group) {
@@ -128,6 +129,7 @@ class Load {
   Machine machine_;
   SnapshotBuilder builder_;
   Config config_;
+  Planner planner_;
 };
 
 double measure(const Case& size, std::uint64_t seed, int samples, testing::BenchReport& report) {

@@ -6,8 +6,8 @@
 // its groups own (homes by capacity, pool shares by entitlement); idle time that they borrow is not counted. See docs in each file: sizing.h (how
 // much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
 // Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
-// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers. Pure: no
-// clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
+// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; who asks again and again uses
+// planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
 // dynamic resource controller).
 #pragma once
 
@@ -82,6 +82,7 @@ struct KubeletStaticOptions {
   bool distributeAcrossNuma{false};
   bool alignBySocket{false};
   bool preferUncoreCache{false};
+  friend bool operator==(const KubeletStaticOptions&, const KubeletStaticOptions&) = default;
 };
 
 struct Config {
@@ -93,6 +94,7 @@ struct Config {
   Seconds optionalMoveInterval{30};  // per group
   std::int64_t optionalMoveGain{3};  // J must fall by this much per moved CPU
   bool memoryNodes{true};            // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
 enum class ReasonCode : std::uint8_t {

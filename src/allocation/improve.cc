@@ -121,6 +121,7 @@ class Improver {
 
   bool affordable(const Before& before, std::int64_t moved) {
     if (moved <= 0) return true;
+    outcome_.limited = true;
     bool may = true;
     for (const auto& [claimant, cpus] : before) {
       const bool loses = keptBy(claimant, cpus) > keptBy(claimant, board_.owned(claimant));
@@ -143,17 +144,19 @@ class Improver {
 
   bool gatherIn(int b, int claimant) {
     const Layout::Branch& branch = layout_.branches[at(b)];
-    const std::vector<int> own = board_.owned(claimant);
-    std::vector<int> outside;
-    for (const int position : own) {
-      if (position < branch.begin || position >= branch.end) outside.push_back(position);
-    }
-    if (outside.empty()) return false;
+    const std::vector<int>& now = board_.owned(claimant);
+    const auto first = std::lower_bound(now.begin(), now.end(), branch.begin);
+    const auto last = std::lower_bound(first, now.end(), branch.end);
+    if (last - first == static_cast<std::ptrdiff_t>(now.size())) return false;
     std::array<int, kMaxKinds> wanted{};
-    for (const int position : outside) ++wanted[at(layout_.kinds[at(position)])];
+    for (auto one = now.begin(); one != now.end(); ++one) wanted[at(layout_.kinds[at(*one)])] += one >= first && one < last ? 0 : 1;
     bool room = true;
     for (int kind = 0; kind < kMaxKinds; ++kind) room = room && board_.freeIn(b, kind) >= wanted[at(kind)];
-    if (!room) return outside.size() < own.size() && exchange(branch, claimant, own, outside);
+    if (!room && first == last) return false;
+    const std::vector<int> own = now;
+    std::vector<int> outside(now.begin(), first);
+    outside.insert(outside.end(), last, now.end());
+    if (!room) return exchange(branch, claimant, own, outside);
     for (const int position : outside) board_.release(position);
     for (int kind = 0; kind < kMaxKinds; ++kind) board_.growWithin(b, claimant, kind, wanted[at(kind)], chunkOf(claimant, own.size()));
     return judge({{claimant, own}});

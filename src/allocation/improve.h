@@ -30,6 +30,7 @@ struct MoveOutcome {
   std::vector<bool> deferredByTime;           // a worthwhile change waits for the group's interval
   std::vector<bool> deferredByBucket;
   std::int64_t bucketLeft{0};  // milli-CPUs
+  bool limited{false};         // bucket or intervals had a say
 };
 
 // holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and never moves.

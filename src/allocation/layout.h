@@ -38,6 +38,7 @@ struct Layout {
   std::vector<int> kinds;                       // position -> kind, below kMaxKinds
   std::vector<std::array<int, kLevels>> paths;  // position -> branch at every level
   std::vector<Branch> branches;                 // by level, then position; [0] is the machine
+  std::vector<CpuSet> cpusOf;                   // branch -> its CPUs, of those above core level
   int kindCount{1};
   std::array<int, kMaxKinds> cpusOfKind{};
   std::array<std::int64_t, kMaxKinds> capacityOfKind{};  // milli-CPUs of one CPU of the kind (mean)

@@ -4,7 +4,8 @@
 // handed out one at a time, to the borrower that has least per weight; each goes to the CPU that the borrower already has on loan, else the least
 // used (loans given, then its owner's demand per entitlement), else the nearest, else the lowest id. Owners with lend = never are left out. A group
 // that no longer needs its loans keeps them until its demand has been at or below its entitlement for `loanParkDelay`. Loans never move a home.
-// O(lanes * n). Pure. Thread-compatible.
+// What is lent lies in lots of equal loans and use, as sets of CPUs, so that a lane is found in the first lot that has one for its borrower:
+// O(g log g + lanes * (log g + lots passed * n/64)), and O(borrowers * g * n/64) more where anybody is isolated. Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct LoanParty {
   const GroupState* group{nullptr};
   GroupTarget* target{nullptr};
 };
-// Fills loans and awakeLoanLanes of the targets, appends reasons, and brings `again` forward where loans wait to be parked. `pool` is the new pool.
+// Fills loans and awakeLoanLanes of the targets (which have none), appends reasons in the order of the parties, and brings `again` forward where
+// loans wait to be parked. `pool` is the new pool.
 void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool, const Snapshot& snapshot, const Config& config,
                std::vector<Reason>& reasons, std::optional<Instant>& again);
 

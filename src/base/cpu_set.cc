@@ -65,25 +65,39 @@ std::string CpuSet::toString() const {
   return text;
 }
 
+void CpuSet::growTo(std::size_t words) {
+  if (words <= size()) return;
+  if (small()) large_.assign(small_.begin(), small_.end()), small_ = {};
+  large_.resize(words);
+}
+
 void CpuSet::add(int id) {
   assert(id >= 0 && id < kMaxId);
-  if (wordOf(id) >= words_.size()) words_.resize(wordOf(id) + 1);
-  words_[wordOf(id)] |= bitOf(id);
+  growTo(wordOf(id) + 1);
+  words()[wordOf(id)] |= bitOf(id);
 }
 
 void CpuSet::remove(int id) {
-  if (id >= 0 && wordOf(id) < words_.size()) words_[wordOf(id)] &= ~bitOf(id);
+  if (id >= 0 && wordOf(id) < size()) words()[wordOf(id)] &= ~bitOf(id);
 }
 
-bool CpuSet::contains(int id) const { return id >= 0 && wordOf(id) < words_.size() && (words_[wordOf(id)] & bitOf(id)) != 0; }
+bool CpuSet::contains(int id) const { return id >= 0 && wordOf(id) < size() && (words()[wordOf(id)] & bitOf(id)) != 0; }
 
 bool CpuSet::empty() const {
-  return std::all_of(words_.begin(), words_.end(), [](std::uint64_t word) { return word == 0; });
+  const std::uint64_t* const mine = words();
+  std::uint64_t any = 0;
+  if (small()) {
+    for (std::size_t i = 0; i < kInlineWords; ++i) any |= mine[i];
+  } else {
+    for (std::size_t i = 0; i < large_.size() && any == 0; ++i) any = mine[i];
+  }
+  return any == 0;
 }
 
 int CpuSet::count() const {
+  const std::uint64_t* const mine = words();
   int total = 0;
-  for (const std::uint64_t word : words_) total += std::popcount(word);
+  for (std::size_t i = 0; i < size(); ++i) total += std::popcount(mine[i]);
   return total;
 }
 
@@ -91,19 +105,21 @@ int CpuSet::first() const { return next(-1); }
 
 int CpuSet::next(int after) const {
   const int from = after + 1;
+  const std::uint64_t* const mine = words();
   std::size_t index = wordOf(from);
-  if (index >= words_.size()) return -1;
-  std::uint64_t word = words_[index] & (~std::uint64_t{0} << (static_cast<unsigned>(from) % kBits));
+  if (index >= size()) return -1;
+  std::uint64_t word = mine[index] & (~std::uint64_t{0} << (static_cast<unsigned>(from) % kBits));
   while (word == 0) {
-    if (++index >= words_.size()) return -1;
-    word = words_[index];
+    if (++index >= size()) return -1;
+    word = mine[index];
   }
   return static_cast<int>(index) * kBits + std::countr_zero(word);
 }
 
 int CpuSet::last() const {
-  for (std::size_t index = words_.size(); index > 0; --index) {
-    if (words_[index - 1] != 0) return static_cast<int>(index - 1) * kBits + (kBits - 1 - std::countl_zero(words_[index - 1]));
+  const std::uint64_t* const mine = words();
+  for (std::size_t index = size(); index > 0; --index) {
+    if (mine[index - 1] != 0) return static_cast<int>(index - 1) * kBits + (kBits - 1 - std::countl_zero(mine[index - 1]));
   }
   return -1;
 }
@@ -115,47 +131,68 @@ std::vector<int> CpuSet::toVector() const {
 }
 
 bool CpuSet::isSubsetOf(const CpuSet& other) const {
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    const std::uint64_t theirs = i < other.words_.size() ? other.words_[i] : 0;
-    if ((words_[i] & ~theirs) != 0) return false;
-  }
-  return true;
+  const std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  std::uint64_t beyond = 0;
+  for (std::size_t i = 0; i < common; ++i) beyond |= mine[i] & ~theirs[i];
+  for (std::size_t i = common; i < size(); ++i) beyond |= mine[i];
+  return beyond == 0;
 }
 
 bool CpuSet::intersects(const CpuSet& other) const {
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) {
-    if ((words_[i] & other.words_[i]) != 0) return true;
-  }
-  return false;
+  const std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  std::uint64_t shared = 0;
+  for (std::size_t i = 0; i < common; ++i) shared |= mine[i] & theirs[i];
+  return shared != 0;
 }
 
 int CpuSet::intersectionCount(const CpuSet& other) const {
+  const std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
   int total = 0;
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) total += std::popcount(words_[i] & other.words_[i]);
+  for (std::size_t i = 0; i < common; ++i) total += std::popcount(mine[i] & theirs[i]);
   return total;
 }
 
 CpuSet& CpuSet::operator|=(const CpuSet& other) {
-  if (other.words_.size() > words_.size()) words_.resize(other.words_.size());
-  for (std::size_t i = 0; i < other.words_.size(); ++i) words_[i] |= other.words_[i];
+  growTo(other.size());
+  std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  for (std::size_t i = 0; i < other.size(); ++i) mine[i] |= theirs[i];
   return *this;
 }
 
 CpuSet& CpuSet::operator&=(const CpuSet& other) {
-  if (words_.size() > other.words_.size()) words_.resize(other.words_.size());
-  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+  std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  for (std::size_t i = 0; i < common; ++i) mine[i] &= theirs[i];
+  for (std::size_t i = common; i < size(); ++i) mine[i] = 0;
   return *this;
 }
 
 CpuSet& CpuSet::operator-=(const CpuSet& other) {
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) words_[i] &= ~other.words_[i];
+  std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  for (std::size_t i = 0; i < common; ++i) mine[i] &= ~theirs[i];
   return *this;
 }
 
-bool operator==(const CpuSet& a, const CpuSet& b) { return a.isSubsetOf(b) && b.isSubsetOf(a); }
+bool operator==(const CpuSet& a, const CpuSet& b) {
+  const CpuSet& longer = a.size() < b.size() ? b : a;
+  const CpuSet& other = a.size() < b.size() ? a : b;
+  const std::uint64_t* const left = longer.words();
+  const std::uint64_t* const right = other.words();
+  std::uint64_t different = 0;
+  for (std::size_t i = 0; i < other.size(); ++i) different |= left[i] ^ right[i];
+  for (std::size_t i = other.size(); i < longer.size(); ++i) different |= left[i];
+  return different == 0;
+}
 
 bool operator<(const CpuSet& a, const CpuSet& b) {
   int left = a.first();

@@ -1,9 +1,11 @@
 // A set of CPU (or memory node) ids of any size, as the kernel's list format writes it ("0-3,8").
 //
-// Ids are small non-negative integers below kMaxId; the set grows with the largest id it holds (machines with ids above 1024 exist). Equality ignores
-// capacity. Set operations O(words), count O(words), iteration in ascending order. Thread-compatible.
+// Ids are small non-negative integers below kMaxId; the set grows with the largest id it holds (machines with ids above 1024 exist). Ids below
+// kInlineIds lie in the set itself, so that no set of an ordinary machine allocates memory. Equality ignores capacity. Set operations O(words), count
+// O(words), iteration in ascending order. Thread-compatible.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,7 @@ namespace coterie {
 class CpuSet {
  public:
   static constexpr int kMaxId = 1 << 16;
+  static constexpr int kInlineIds = 512;
 
   CpuSet() = default;
   CpuSet(std::initializer_list<int> ids) {
@@ -32,7 +35,7 @@ class CpuSet {
 
   void add(int id);
   void remove(int id);
-  void clear() { words_.clear(); }
+  void clear() { small_ = {}, large_.clear(); }
   [[nodiscard]] bool contains(int id) const;
   [[nodiscard]] bool empty() const;
   [[nodiscard]] int count() const;
@@ -69,7 +72,18 @@ class CpuSet {
   [[nodiscard]] Iterator end() const { return {this, -1}; }
 
  private:
-  std::vector<std::uint64_t> words_;
+  static constexpr std::size_t kInlineWords = kInlineIds / 64;
+  using Small = std::array<std::uint64_t, kInlineWords>;
+
+  [[nodiscard]] bool small() const { return large_.empty(); }
+  [[nodiscard]] std::size_t size() const { return small() ? kInlineWords : large_.size(); }
+  [[nodiscard]] const std::uint64_t* words() const { return small() ? small_.data() : large_.data(); }
+  [[nodiscard]] std::uint64_t* words() { return small() ? small_.data() : large_.data(); }
+  void growTo(std::size_t words);
+
+  // The words of the set: those of small_, or of large_ if that has any (more than kInlineWords then; small_ counts for nothing).
+  Small small_{};
+  std::vector<std::uint64_t> large_;
 };
 
 }  // namespace coterie
