@@ -65,6 +65,7 @@ struct GroupState {
 struct MoveBucket {
   MilliCpu level;
   Instant updated{};
+  friend bool operator==(const MoveBucket&, const MoveBucket&) = default;
 };
 
 struct Snapshot {
@@ -139,6 +140,7 @@ struct ContainerTarget {
   CpuSet loans;
   int ownLanes{1};  // <= home.count(); 1 in the pool
   int awakeLoanLanes{0};
+  friend bool operator==(const ContainerTarget&, const ContainerTarget&) = default;
 };
 
 struct GroupTarget {
@@ -149,6 +151,7 @@ struct GroupTarget {
   std::int64_t cpuWeight{100};  // for cpu.weight / cpu.shares, proportional to entitlement; a SetWeight step divides it among the containers
   bool moved{false};            // CPUs were moved for a better fit: once applied, `now` is the group's lastOptionalMove
   std::vector<ContainerTarget> containers;
+  friend bool operator==(const GroupTarget&, const GroupTarget&) = default;
 };
 
 // One write to one container's leaf. SetLoans: as many loan lanes are awake as it has CPUs; an empty set parks them all and leaves the kernel's set
@@ -173,6 +176,7 @@ struct Plan {
   std::vector<Reason> reasons;
   MoveBucket bucket;
   std::optional<Instant> decideAgainAt;  // something waits for time to pass (deferred move, loans to park)
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 [[nodiscard]] Plan decide(const Snapshot& snapshot, const Config& config);

@@ -15,12 +15,12 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Improver {
  public:
   Improver(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket, const Config& config)
-      : board_(board), layout_(board.layout()), holders_(holders), movables_(movables), config_(config), costs_(movables.size()) {
+      : board_(board), layout_(board.layout()), holders_(holders), movables_(movables), config_(config), bucket_(bucket), costs_(movables.size()) {
     outcome_.moved.assign(movables.size(), 0);
     outcome_.gain.assign(movables.size(), 0);
     outcome_.deferredByTime.assign(movables.size(), false);
     outcome_.deferredByBucket.assign(movables.size(), false);
-    outcome_.bucketLeft = bucket;
+    outcome_.bucketLeft = bucket_;
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
       costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
@@ -127,8 +127,16 @@ class Improver {
       const bool loses = keptBy(claimant, cpus) > keptBy(claimant, board_.owned(claimant));
       if (loses && !movables_[at(claimant)].mayMove) outcome_.deferredByTime[at(claimant)] = true, may = false;
     }
-    if (may && moved * kMilliPerCpu > outcome_.bucketLeft) outcome_.deferredByBucket[at(before.front().first)] = true, may = false;
-    return may;
+    if (!may) return false;
+    const std::int64_t needed = moved * kMilliPerCpu;
+    const std::int64_t inAll = needed + bucket_ - outcome_.bucketLeft;  // the bucket that is enough for this, too
+    if (needed <= outcome_.bucketLeft) {
+      outcome_.bucketFrom = std::max(outcome_.bucketFrom, inAll);
+      return true;
+    }
+    outcome_.deferredByBucket[at(before.front().first)] = true;
+    outcome_.bucketBelow = std::min(outcome_.bucketBelow, inAll);
+    return false;
   }
 
   bool tryGather(int claimant) {
@@ -244,6 +252,7 @@ class Improver {
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
+  std::int64_t bucket_;  // at first
   std::vector<std::int64_t> costs_;  // quarters, per claimant
   std::vector<std::vector<Positions>> homes_;
   std::vector<std::int64_t> cacheCosts_;  // quarters, per branch of cache level

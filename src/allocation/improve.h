@@ -9,7 +9,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <vector>
 
 #include "allocation/assignment.h"
@@ -29,8 +29,11 @@ struct MoveOutcome {
   std::vector<std::int64_t> gain;             // per claimant: gain of J in quarters, summed
   std::vector<bool> deferredByTime;           // a worthwhile change waits for the group's interval
   std::vector<bool> deferredByBucket;
-  std::int64_t bucketLeft{0};  // milli-CPUs
-  bool limited{false};         // bucket or intervals had a say
+  std::int64_t bucketLeft{0};  // milli-CPUs, as below
+  // Did intervals and bucket have a say? With the same intervals, any bucket from `bucketFrom` on and below `bucketBelow` leads to the same.
+  bool limited{false};
+  std::int64_t bucketFrom{std::numeric_limits<std::int64_t>::min()};
+  std::int64_t bucketBelow{std::numeric_limits<std::int64_t>::max()};
 };
 
 // holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and never moves.

@@ -22,11 +22,11 @@ bool sameForPlacement(const GroupState& now, const GroupState& then) {
 }
 }  // namespace
 
-const Placement& KeptPlacement::of(const Problem& problem) {
+Placement& KeptPlacement::of(const Problem& problem) {
   if (holds(problem)) {
     renewMemory(problem);
   } else {
-    known_ = false;
+    known_ = taken_ = false;
     placement_ = place(problem, std::vector<bool>(problem.groups.size(), false));
     keep(problem);
   }
@@ -39,7 +39,8 @@ bool KeptPlacement::holds(const Problem& problem) const {
     if (!sameForPlacement(*problem.groups[g], groups_[g])) return false;
   }
   if (!placement_.limited) return true;
-  if (bucketNow(problem).level != bucketLevel_) return false;
+  const MilliCpu level = bucketNow(problem).level;
+  if (level < placement_.bucketFrom || level >= placement_.bucketBelow) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (mayMove(*problem.groups[g], problem) != mayMove_[g]) return false;
   }
@@ -55,7 +56,6 @@ void KeptPlacement::keep(const Problem& problem) {
   }
   pool_ = problem.snapshot.pool;
   config_ = problem.config;
-  bucketLevel_ = bucketNow(problem).level;
   known_ = true;
 }
 
@@ -66,6 +66,7 @@ void KeptPlacement::renewMemory(const Problem& problem) {
       const Bytes resident = problem.groups[g]->containers[c].resident;
       if (resident == groups_[g].containers[c].resident) continue;
       groups_[g].containers[c].resident = resident;
+      taken_ = false;
       ContainerTarget& target = placement_.groups[g].containers[c];
       if (!target.home.empty()) target.memoryNodes = problem.memory.nodesFor(target.home, resident);
     }

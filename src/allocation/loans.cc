@@ -1,8 +1,7 @@
 #include "allocation/loans.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
+#include <utility>
 
 #include "allocation/isolation.h"
 
@@ -14,9 +13,10 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 struct Borrower {
   std::size_t party{0};
+  std::size_t owner{0};  // of what it calls its home: itself, or the pool
+  int before{0};         // lanes awake now
   int wanted{0};
   int given{0};
-  std::int64_t weight{1};
   CpuSet open;            // what it may still be lent
   CpuSet held;            // of that, what it has on loan now
   std::vector<int> cpus;  // in the order they were given
@@ -28,91 +28,68 @@ int lanesNow(const GroupState& group) {
   return lanes;
 }
 
-// The CPUs around a group's home, by how far in their common domain lies.
-class Surroundings {
- public:
-  Surroundings(const Layout& layout, const GroupTarget& target) {
-    std::array<int, kLevels> last{};
-    for (const ContainerTarget& container : target.containers) {
-      for (const int id : container.home) {
-        const auto& path = layout.paths[at(layout.positionOf(id))];
-        for (int level = 1; level < kLevels; ++level) {
-          const int branch = path[at(level)];
-          if (branch == last[at(level)]) continue;
-          last[at(level)] = branch;
-          add(layout, level, branch);
-        }
-      }
-    }
-  }
-
-  // The nearest of these, the lowest id among equals; there is at least one.
-  [[nodiscard]] int nearestOf(const CpuSet& cpus) const {
-    for (int level = kLevels - 1; level > 0; --level) {
-      if (const int id = (cpus & near_[at(level)]).first(); id >= 0) return id;
-    }
-    return cpus.first();
-  }
-
- private:
-  void add(const Layout& layout, int level, int branch) {
-    if (at(branch) < layout.cpusOf.size()) {
-      near_[at(level)] |= layout.cpusOf[at(branch)];
-      return;
-    }
-    const Layout::Branch& core = layout.branches[at(branch)];
-    for (int position = core.begin; position < core.end; ++position) near_[at(level)].add(layout.ids[at(position)]);
-  }
-
-  std::array<CpuSet, kLevels> near_;  // per level: the domains that the home touches; of the machine's nothing is asked
-};
-
-// All CPUs that are lent, in lots: by the loans given on them, then by their owner's use.
+// All CPUs that are lent: in rounds, by the loans given on them so far, and within a round in lots, by their owner's use.
 class Lender {
  public:
-  Lender(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool) : layout_(layout), parties_(parties) {
-    CpuSet nobodys = layout.usable - pool;
+  Lender(const Layout& layout, HomeMap& homes, const std::vector<LoanParty>& parties)
+      : layout_(layout), homes_(homes), parties_(parties), lent_(layout.usable), loans_(layout.positions.size(), 0), lotOf_(parties.size() + 2) {
+    struct Use {
+      std::int64_t busy;  // permille of the owner's entitlement in demand
+      std::size_t owner;
+      bool operator<(const Use& other) const { return busy < other.busy; }
+    };
+    std::vector<Use> uses{{0, homes.nobody()}};
+    uses.reserve(parties.size() + 2);
+    const auto add = [&](std::size_t owner, std::int64_t demand, std::int64_t entitled, bool lends) {
+      if (lends) {
+        uses.push_back({std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu), owner});
+      } else {
+        lent_ -= homes.homeOf(owner);
+      }
+    };
     std::int64_t poolDemand = 0;
     std::int64_t poolEntitled = 0;
     bool poolLends = true;
-    std::vector<std::pair<std::int64_t, const CpuSet*>> lots{{0, &nobodys}};
-    for (const LoanParty& party : parties) {
-      anyIsolated_ = anyIsolated_ || isolated(*party.group);
-      const bool lends = party.group->lend != Lend::Never;
-      if (party.target->inPool) {
-        poolDemand += party.group->demand.value;
-        poolEntitled += party.target->entitlement.value;
-        poolLends = poolLends && lends;
+    for (std::size_t i = 0; i < parties.size(); ++i) {
+      const GroupTarget& target = *parties[i].target;
+      if (target.pending) continue;
+      const GroupState& group = *parties[i].group;
+      anyIsolated_ = anyIsolated_ || isolated(group);
+      if (!target.inPool) {
+        add(i, group.demand.value, target.entitlement.value, group.lend != Lend::Never);
         continue;
       }
-      const std::int64_t busy = use(party.group->demand.value, party.target->entitlement.value);
-      for (const ContainerTarget& container : party.target->containers) {
-        nobodys -= container.home;
-        if (lends) lots.emplace_back(busy, &container.home);
-      }
+      poolDemand += group.demand.value;
+      poolEntitled += target.entitlement.value;
+      poolLends = poolLends && group.lend != Lend::Never;
     }
-    if (poolLends) lots.emplace_back(use(poolDemand, poolEntitled), &pool);
-    std::sort(lots.begin(), lots.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    makeLots(lots);
+    add(homes.pool(), poolDemand, poolEntitled, poolLends);
+    std::sort(uses.begin(), uses.end());
+    lots_.reserve(uses.size());
+    owners_.reserve(uses.size());
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (i == 0 || uses[i].busy != uses[i - 1].busy) lots_.push_back({i, i, {}});
+      ++lots_.back().end;
+      lotOf_[uses[i].owner] = static_cast<int>(lots_.size()) - 1;
+      owners_.push_back(uses[i].owner);
+    }
+    rounds_.push_back({lent_, 0});
   }
 
   [[nodiscard]] const CpuSet& lent() const { return lent_; }
+  [[nodiscard]] bool anyIsolated() const { return anyIsolated_; }
 
   // Across tenants nobody who is isolated lends or borrows; within one, an isolated borrower keeps to units that are its tenant's as a whole, for
   // which the owner's isolation must be as wide as its own.
   [[nodiscard]] CpuSet closedFor(const GroupState& group) const {
     CpuSet closed;
-    if (!anyIsolated_) return closed;
     if (isolated(group)) closed = lent_;  // the pool's and nobody's too
-    for (const LoanParty& owner : parties_) {
-      if (owner.target->inPool) continue;
-      const bool open = mayTouch(group, *owner.group) && owner.group->isolation >= group.isolation;
-      for (const ContainerTarget& container : owner.target->containers) {
-        if (open) {
-          closed -= container.home;
-        } else if (isolated(*owner.group)) {
-          closed |= container.home;
-        }
+    for (std::size_t owner = 0; owner < parties_.size(); ++owner) {
+      const GroupState& other = *parties_[owner].group;
+      if (mayTouch(group, other) && other.isolation >= group.isolation) {
+        closed -= homes_.homeOf(owner);
+      } else if (isolated(other)) {
+        closed |= homes_.homeOf(owner);
       }
     }
     return closed;
@@ -122,73 +99,95 @@ class Lender {
   [[nodiscard]] GroupId ownerOfLast(const CpuSet& cpus) const {
     int last = -1;
     for (const int id : cpus) last = std::max(last, layout_.positionOf(id));
-    for (const LoanParty& owner : parties_) {
-      if (owner.target->inPool) continue;
-      for (const ContainerTarget& container : owner.target->containers) {
-        if (last >= 0 && container.home.contains(layout_.ids[at(last)])) return owner.group->id;
-      }
-    }
-    return {};
+    const std::size_t owner = last < 0 ? homes_.nobody() : homes_.ownerOf(layout_.ids[at(last)]);
+    return owner < parties_.size() ? parties_[owner].group->id : GroupId{};
   }
 
-  // One more lane for the borrower; false if no CPU is left for it.
-  bool lendOne(Borrower& borrower, const Surroundings& surroundings) {
-    const CpuSet& wanted = borrower.held.empty() ? borrower.open : borrower.held;
-    for (std::size_t round = 0; round < rounds_.size(); ++round) {
-      Round& here = rounds_[round];
-      while (here.first < here.lots.size() && here.lots[here.first].empty()) ++here.first;
-      for (std::size_t lot = here.first; lot < here.lots.size(); ++lot) {
-        if (!here.lots[lot].intersects(wanted)) continue;
-        give(borrower, surroundings.nearestOf(here.lots[lot] & wanted), round, lot);
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  // The CPUs with so many loans on them as the round's number, by use.
-  struct Round {
-    std::vector<CpuSet> lots;
-    std::size_t first{0};  // those before it are empty
-  };
-
-  [[nodiscard]] static std::int64_t use(std::int64_t demand, std::int64_t entitled) {
-    return std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu);
-  }
-
-  void makeLots(const std::vector<std::pair<std::int64_t, const CpuSet*>>& sorted) {
-    Round& round = rounds_.emplace_back();
-    round.lots.reserve(sorted.size());
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-      if (i == 0 || sorted[i].first != sorted[i - 1].first) round.lots.emplace_back();
-      round.lots.back() |= *sorted[i].second;
-      lent_ |= *sorted[i].second;
-    }
-  }
-
-  void give(Borrower& borrower, int id, std::size_t round, std::size_t lot) {
-    if (round + 1 == rounds_.size()) rounds_.push_back({std::vector<CpuSet>(rounds_.front().lots.size()), 0});
-    rounds_[round].lots[lot].remove(id);
-    rounds_[round + 1].lots[lot].add(id);
-    rounds_[round + 1].first = std::min(rounds_[round + 1].first, lot);
-    borrower.open.remove(id);
-    borrower.held.remove(id);
-    borrower.cpus.push_back(id);
+  // One more lane for the borrower, if a CPU is left for it.
+  void lendOne(Borrower& borrower) {
+    const int cpu = borrower.held.empty() ? firstOpen(borrower) : firstHeld(borrower);
+    if (cpu < 0) return;
+    int& loans = loans_[at(cpu)];
+    rounds_[at(loans)].cpus.remove(cpu);
+    if (at(++loans) == rounds_.size()) rounds_.emplace_back();
+    Round& next = rounds_[at(loans)];
+    next.cpus.add(cpu);
+    next.first = std::min(next.first, at(lotOf(cpu)));
+    borrower.open.remove(cpu);
+    borrower.held.remove(cpu);
+    borrower.cpus.push_back(cpu);
     ++borrower.given;
   }
 
+ private:
+  // Owners of equal use: [begin, end) of owners_.
+  struct Lot {
+    std::size_t begin;
+    std::size_t end;
+    CpuSet cpus;  // of several owners, once it was asked for
+  };
+  struct Round {
+    CpuSet cpus;           // with as many loans as its number says
+    std::size_t first{0};  // lots before it have none of them
+  };
+
+  [[nodiscard]] int lotOf(int cpu) const { return lotOf_[homes_.ownerOf(cpu)]; }
+
+  [[nodiscard]] const CpuSet& cpusOf(Lot& lot) const {
+    if (lot.end - lot.begin == 1) return homes_.homeOf(owners_[lot.begin]);
+    if (lot.cpus.empty()) {
+      for (std::size_t i = lot.begin; i < lot.end; ++i) lot.cpus |= homes_.homeOf(owners_[i]);
+    }
+    return lot.cpus;
+  }
+
+  [[nodiscard]] int firstOpen(const Borrower& borrower) {
+    for (Round& round : rounds_) {
+      if (!round.cpus.intersects(borrower.open)) continue;
+      found_ = round.cpus;
+      found_ &= borrower.open;
+      while (!cpusOf(lots_[round.first]).intersects(round.cpus)) ++round.first;
+      std::size_t lot = round.first;
+      while (!cpusOf(lots_[lot]).intersects(found_)) ++lot;
+      found_ &= cpusOf(lots_[lot]);
+      return homes_.nearestTo(layout_, borrower.owner, found_);
+    }
+    return -1;
+  }
+
+  // It has few: they are looked up one by one.
+  [[nodiscard]] int firstHeld(const Borrower& borrower) {
+    const auto place = [&](int cpu) { return std::pair(loans_[at(cpu)], lotOf(cpu)); };
+    int first = borrower.held.first();
+    bool alone = true;
+    for (int cpu = borrower.held.next(first); cpu >= 0; cpu = borrower.held.next(cpu)) {
+      alone = alone && place(cpu) != place(first);
+      if (place(cpu) < place(first)) first = cpu;
+    }
+    if (alone) return first;
+    CpuSet equals;
+    for (const int cpu : borrower.held) {
+      if (place(cpu) == place(first)) equals.add(cpu);
+    }
+    return homes_.nearestTo(layout_, borrower.owner, equals);
+  }
+
   const Layout& layout_;
+  HomeMap& homes_;
   const std::vector<LoanParty>& parties_;
-  std::vector<Round> rounds_;
   CpuSet lent_;
   bool anyIsolated_{false};
+  std::vector<int> loans_;           // per CPU id: given so far
+  std::vector<int> lotOf_;           // per owner
+  std::vector<std::size_t> owners_;  // those that lend, by use
+  std::vector<Lot> lots_;
+  std::vector<Round> rounds_;
+  CpuSet found_;  // scratch
 };
 
 // How many loan lanes the group shall have awake, from its demand and what it has now.
-int wantedLanes(const LoanParty& party, const Snapshot& snapshot, const Config& config, std::optional<Instant>& again) {
+int wantedLanes(const LoanParty& party, int now, const Snapshot& snapshot, const Config& config, std::optional<Instant>& again) {
   const GroupState& group = *party.group;
-  const int now = lanesNow(group);
   const int existing = group.loanLanes * static_cast<int>(group.containers.size());
   const std::int64_t excess = std::min(group.demand, group.ceiling).value - party.target->entitlement.value;
   if (!config.lending || existing == 0) return 0;
@@ -233,96 +232,92 @@ void handOut(const Borrower& borrower, const LoanParty& party) {
   }
 }
 
-// What a borrower may be lent: what is lent, but not by itself, and not closed to it.
-void openFor(Borrower& borrower, const LoanParty& party, const Lender& lender, const CpuSet& pool) {
-  borrower.open = lender.lent() - lender.closedFor(*party.group);
-  if (party.target->inPool) {
-    borrower.open -= pool;
-  } else {
-    for (const ContainerTarget& container : party.target->containers) borrower.open -= container.home;
-  }
-  for (const ContainerState& container : party.group->containers) borrower.held |= container.loans;
+// What it may be lent: what is lent, but not by itself, and not closed to it.
+void openFor(Borrower& borrower, const GroupState& group, const Lender& lender, const HomeMap& homes) {
+  borrower.open = lender.lent();
+  if (lender.anyIsolated()) borrower.open -= lender.closedFor(group);
+  borrower.open -= homes.homeOf(borrower.owner);
+  for (const ContainerState& container : group.containers) borrower.held |= container.loans;
   borrower.held &= borrower.open;
+  borrower.cpus.reserve(at(borrower.wanted));
 }
 
-// What isolation keeps from it.
-CpuSet refusedTo(const LoanParty& party, const Lender& lender, const CpuSet& pool) {
-  CpuSet refused = lender.lent() & lender.closedFor(*party.group);
-  if (party.target->inPool) return refused - pool;
-  for (const ContainerTarget& container : party.target->containers) refused -= container.home;
-  return refused;
-}
+// A lane of a borrower, in the line of all.
+struct Turn {
+  std::int64_t lanes;  // that the borrower has with this one
+  std::int64_t weight;
+  std::size_t borrower;
+  // Compared crosswise: lanes / weight.
+  bool operator<(const Turn& other) const {
+    const std::int64_t mine = lanes * other.weight;
+    const std::int64_t theirs = other.lanes * weight;
+    return mine != theirs ? mine < theirs : borrower < other.borrower;
+  }
+};
 
 // Lanes one at a time, each to the borrower that has least per weight.
-void lendAll(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, Lender& lender, const Layout& layout, const CpuSet& pool) {
-  std::vector<Surroundings> surroundings;
-  surroundings.reserve(borrowers.size());
-  for (Borrower& borrower : borrowers) {
-    openFor(borrower, parties[borrower.party], lender, pool);
-    surroundings.emplace_back(layout, *parties[borrower.party].target);
+void lendAll(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, Lender& lender) {
+  std::vector<Turn> turns;
+  turns.reserve(borrowers.size() * 4);
+  for (std::size_t b = 0; b < borrowers.size(); ++b) {
+    const GroupState& group = *parties[borrowers[b].party].group;
+    const std::int64_t weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
+    for (int lane = 1; lane <= borrowers[b].wanted; ++lane) turns.push_back({lane, weight, b});
   }
-  // Is `a` served after `b`? Compared crosswise: (given + 1) / weight.
-  const auto after = [&](std::size_t a, std::size_t b) {
-    const std::int64_t left = (borrowers[a].given + 1) * borrowers[b].weight;
-    const std::int64_t right = (borrowers[b].given + 1) * borrowers[a].weight;
-    return left != right ? left > right : a > b;
-  };
-  std::vector<std::size_t> queue(borrowers.size());
-  std::iota(queue.begin(), queue.end(), std::size_t{0});
-  std::make_heap(queue.begin(), queue.end(), after);
-  while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), after);
-    Borrower& borrower = borrowers[queue.back()];
-    if (lender.lendOne(borrower, surroundings[queue.back()]) && borrower.given < borrower.wanted) {
-      std::push_heap(queue.begin(), queue.end(), after);
-    } else {
-      queue.pop_back();
-    }
+  std::sort(turns.begin(), turns.end());
+  for (const Turn& turn : turns) {
+    Borrower& borrower = borrowers[turn.borrower];
+    if (borrower.given + 1 == turn.lanes) lender.lendOne(borrower);  // who got none before gets none now
   }
 }
 
-void sayOutcome(const Borrower& borrower, const LoanParty& party, const Lender& lender, const CpuSet& pool, std::vector<Reason>& reasons) {
-  const GroupId id = party.group->id;
-  if (borrower.given < borrower.wanted) {
-    const CpuSet refused = refusedTo(party, lender, pool);
-    if (!refused.empty()) reasons.push_back({id, ReasonCode::LoanRefusedIsolation, borrower.wanted - borrower.given, 0, lender.ownerOfLast(refused)});
+void sayOutcome(const Borrower& borrower, const GroupState& group, const Lender& lender, const HomeMap& homes, std::vector<Reason>& reasons) {
+  if (borrower.given < borrower.wanted && lender.anyIsolated()) {
+    const CpuSet refused = (lender.lent() & lender.closedFor(group)) - homes.homeOf(borrower.owner);
+    if (!refused.empty())
+      reasons.push_back({group.id, ReasonCode::LoanRefusedIsolation, borrower.wanted - borrower.given, 0, lender.ownerOfLast(refused)});
   }
-  const int before = lanesNow(*party.group);
-  if (borrower.given > before) reasons.push_back({id, ReasonCode::LoanWoken, borrower.given - before, 0, {}});
-  if (borrower.given < before) reasons.push_back({id, ReasonCode::LoanParked, before - borrower.given, 0, {}});
+  if (borrower.given > borrower.before) reasons.push_back({group.id, ReasonCode::LoanWoken, borrower.given - borrower.before, 0, {}});
+  if (borrower.given < borrower.before) reasons.push_back({group.id, ReasonCode::LoanParked, borrower.before - borrower.given, 0, {}});
 }
 
-void sayIdle(const GroupState& group, const Config& config, std::vector<Reason>& reasons) {
-  if (lanesNow(group) > 0) reasons.push_back({group.id, ReasonCode::LoanParked, lanesNow(group), 0, {}});
+void sayIdle(const GroupState& group, int before, const Config& config, std::vector<Reason>& reasons) {
+  if (before > 0) reasons.push_back({group.id, ReasonCode::LoanParked, before, 0, {}});
   if (!config.lending && group.queuedBeyondOwnLanes && group.loanLanes > 0) reasons.push_back({group.id, ReasonCode::LendingOff, 0, 0, {}});
 }
 }  // namespace
 
-void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool, const Snapshot& snapshot, const Config& config,
+void planLoans(const Layout& layout, HomeMap& homes, const std::vector<LoanParty>& parties, const Snapshot& snapshot, const Config& config,
                std::vector<Reason>& reasons, std::optional<Instant>& again) {
+  std::vector<int> before(parties.size(), 0);
   std::vector<Borrower> borrowers;
+  borrowers.reserve(parties.size());
   for (std::size_t i = 0; i < parties.size(); ++i) {
-    const int wanted = wantedLanes(parties[i], snapshot, config, again);
+    if (parties[i].target->pending) continue;
+    before[i] = lanesNow(*parties[i].group);
+    const int wanted = wantedLanes(parties[i], before[i], snapshot, config, again);
     if (wanted == 0) continue;
-    const GroupState& group = *parties[i].group;
     Borrower& borrower = borrowers.emplace_back();
     borrower.party = i;
+    borrower.owner = parties[i].target->inPool ? homes.pool() : i;
+    borrower.before = before[i];
     borrower.wanted = wanted;
-    borrower.weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
   }
   std::optional<Lender> lender;
   if (!borrowers.empty()) {
-    lender.emplace(layout, parties, pool);
-    lendAll(borrowers, parties, *lender, layout, pool);
+    lender.emplace(layout, homes, parties);
+    for (Borrower& borrower : borrowers) openFor(borrower, *parties[borrower.party].group, *lender, homes);
+    lendAll(borrowers, parties, *lender);
   }
   auto next = borrowers.begin();
   for (std::size_t i = 0; i < parties.size(); ++i) {
+    if (parties[i].target->pending) continue;
     if (next != borrowers.end() && next->party == i) {
       handOut(*next, parties[i]);
-      sayOutcome(*next, parties[i], *lender, pool, reasons);
+      sayOutcome(*next, *parties[i].group, *lender, homes, reasons);
       ++next;
     } else {
-      sayIdle(*parties[i].group, config, reasons);
+      sayIdle(*parties[i].group, before[i], config, reasons);
     }
   }
 }

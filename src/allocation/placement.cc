@@ -32,6 +32,7 @@ class Placer {
     select();
     assign();
     fillMemory(problem_, placement_.groups);
+    placement_.homes = HomeMap(layout_, placement_.groups, placement_.pool);
     sortReasons();
     return std::move(placement_);
   }
@@ -317,6 +318,8 @@ class Placer {
     MoveOutcome outcome = improve(*board_, holders_, movables, level, problem_.config);
     homes_ = std::move(outcome.homes);
     placement_.limited = outcome.limited;
+    placement_.bucketFrom = MilliCpu(outcome.bucketFrom);
+    placement_.bucketBelow = MilliCpu(outcome.bucketBelow);
     placement_.tokensUsed = MilliCpu(level - outcome.bucketLeft);
     for (std::size_t c = 0; c < claimants_.size(); ++c) {
       if (claimants_[c].group < 0) continue;

@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "allocation/home_map.h"
 #include "allocation/policy.h"
 
 namespace coterie::allocation {
@@ -27,10 +29,13 @@ struct Deferral {
 struct Placement {
   std::vector<GroupTarget> groups;  // ascending id; without loans
   CpuSet pool;
+  HomeMap homes;
   std::vector<Reason> reasons;  // by group; those of the deferrals without their time
   std::vector<Deferral> deferrals;
   MilliCpu tokensUsed;  // of the bucket
-  bool limited{false};  // another bucket, or another time since a group's last move, could have led elsewhere
+  bool limited{false};  // bucket and intervals had a say: see improve.h
+  MilliCpu bucketFrom;
+  MilliCpu bucketBelow;
 };
 
 // The bucket, refilled to now.
@@ -43,9 +48,12 @@ struct Placement {
 
 class KeptPlacement {
  public:
-  // The placement with nobody pinned. The machine must be the same as at the last call, unless forget() was called since.
-  [[nodiscard]] const Placement& of(const Problem& problem);
+  // The placement with nobody pinned; of it only `homes` is to be changed. The machine must be the same as at the last call, unless forget() was called since.
+  [[nodiscard]] Placement& of(const Problem& problem);
   void forget() { known_ = false; }
+  // Was this placement taken over into the caller's plan before, and nothing else since? It is from now on, until leave().
+  [[nodiscard]] bool taken() { return std::exchange(taken_, true); }
+  void leave() { taken_ = false; }
 
  private:
   [[nodiscard]] bool holds(const Problem& problem) const;
@@ -53,12 +61,12 @@ class KeptPlacement {
   void renewMemory(const Problem& problem);
 
   bool known_{false};
+  bool taken_{false};
   Placement placement_;
   // What it was made for.
   std::vector<GroupState> groups_;  // ascending id
   CpuSet pool_;
   Config config_;
-  MilliCpu bucketLevel_;
   std::vector<bool> mayMove_;  // per group
 };
 

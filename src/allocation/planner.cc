@@ -55,6 +55,7 @@ Plan nothingToGive(const Problem& problem) {  // everybody waits, nobody is touc
 }
 
 void choosePlan(const Problem& problem, KeptPlacement& kept, Plan& plan) {
+  if (problem.layout.size() == 0 || problem.config.policy != PolicyName::Drc) kept.leave();  // it is overwritten
   if (problem.layout.size() == 0) {
     plan = nothingToGive(problem);
     return;
@@ -78,11 +79,15 @@ class Planner::Impl {
     if (machine_.look(*snapshot.machine, snapshot.reserved)) kept_.forget();
     groups_.clear();
     for (const GroupState& group : snapshot.groups) groups_.push_back(&group);
-    std::sort(groups_.begin(), groups_.end(), [](const GroupState* a, const GroupState* b) { return a->id < b->id; });
+    const auto byId = [](const GroupState* a, const GroupState* b) { return a->id < b->id; };
+    if (!std::is_sorted(groups_.begin(), groups_.end(), byId)) std::sort(groups_.begin(), groups_.end(), byId);
     choosePlan({snapshot, config, machine_.layout(), machine_.memory(), groups_}, kept_, plan_);
     return plan_;
   }
-  Plan take() { return std::move(plan_); }
+  Plan take() {
+    kept_.leave();
+    return std::move(plan_);
+  }
 
  private:
   MachineView machine_;

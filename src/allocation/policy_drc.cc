@@ -14,10 +14,25 @@ void againBy(Plan& plan, Instant time) {
   if (!plan.decideAgainAt || time < *plan.decideAgainAt) plan.decideAgainAt = time;
 }
 
-void takeOver(const Problem& problem, const Placement& placement, Plan& plan) {
+void endLoans(std::vector<GroupTarget>& targets) {
+  for (GroupTarget& target : targets) {
+    for (ContainerTarget& container : target.containers) {
+      if (container.awakeLoanLanes == 0) continue;
+      container.loans.clear();
+      container.awakeLoanLanes = 0;
+    }
+  }
+}
+
+// `there`: the plan's targets are the placement's already, with the last decision's loans.
+void takeOver(const Problem& problem, const Placement& placement, bool there, Plan& plan) {
   const Instant now = problem.snapshot.now;
-  plan.groups = placement.groups;
-  plan.pool = placement.pool;
+  if (there) {
+    endLoans(plan.groups);
+  } else {
+    plan.groups = placement.groups;
+    plan.pool = placement.pool;
+  }
   plan.reasons = placement.reasons;
   plan.bucket = bucketNow(problem);
   plan.bucket.level -= placement.tokensUsed;
@@ -31,14 +46,12 @@ void takeOver(const Problem& problem, const Placement& placement, Plan& plan) {
   }
 }
 
-void lend(const Problem& problem, Plan& plan) {
+void lend(const Problem& problem, HomeMap& homes, Plan& plan) {
   std::vector<LoanParty> parties;
   parties.reserve(plan.groups.size());
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (!plan.groups[g].pending) parties.push_back({problem.groups[g], &plan.groups[g]});
-  }
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) parties.push_back({problem.groups[g], &plan.groups[g]});
   const auto placed = static_cast<std::ptrdiff_t>(plan.reasons.size());
-  planLoans(problem.layout, parties, plan.pool, problem.snapshot, problem.config, plan.reasons, plan.decideAgainAt);
+  planLoans(problem.layout, homes, parties, problem.snapshot, problem.config, plan.reasons, plan.decideAgainAt);
   std::inplace_merge(plan.reasons.begin(), plan.reasons.begin() + placed, plan.reasons.end(),
                      [](const Reason& a, const Reason& b) { return a.group < b.group; });
 }
@@ -46,11 +59,12 @@ void lend(const Problem& problem, Plan& plan) {
 
 void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan) {
   std::vector<bool> pinned(problem.groups.size(), false);
-  const Placement* placement = &kept.of(problem);
+  Placement* placement = &kept.of(problem);
+  bool there = kept.taken();
   Placement around;  // those that stay where they are
   while (true) {
-    takeOver(problem, *placement, plan);
-    lend(problem, plan);
+    takeOver(problem, *placement, there, plan);
+    lend(problem, placement->homes, plan);
     const std::vector<bool> blocked = orderSteps(problem, plan);
     // What makes room now may let them pass with the next plan.
     if (placement == &around && !plan.steps.empty()) againBy(plan, problem.snapshot.now + Seconds(1));
@@ -62,6 +76,8 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan) {
     if (!again) return;
     around = place(problem, pinned);
     placement = &around;
+    there = false;
+    kept.leave();
   }
 }
 

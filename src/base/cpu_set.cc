@@ -1,16 +1,10 @@
 #include "base/cpu_set.h"
 
-#include <algorithm>
-#include <cassert>
 #include <charconv>
 
 namespace coterie {
 
 namespace {
-constexpr int kBits = 64;
-std::size_t wordOf(int id) { return static_cast<std::size_t>(id) / kBits; }
-std::uint64_t bitOf(int id) { return std::uint64_t{1} << (static_cast<unsigned>(id) % kBits); }
-
 Error badList(std::string_view list) {
   return {Code::InvalidArgument, "InvalidCpuList", "\"" + std::string(list) + "\" is not a CPU list such as 0-3,8"};
 }
@@ -65,33 +59,9 @@ std::string CpuSet::toString() const {
   return text;
 }
 
-void CpuSet::growTo(std::size_t words) {
-  if (words <= size()) return;
+void CpuSet::enlarge(std::size_t words) {
   if (small()) large_.assign(small_.begin(), small_.end()), small_ = {};
   large_.resize(words);
-}
-
-void CpuSet::add(int id) {
-  assert(id >= 0 && id < kMaxId);
-  growTo(wordOf(id) + 1);
-  words()[wordOf(id)] |= bitOf(id);
-}
-
-void CpuSet::remove(int id) {
-  if (id >= 0 && wordOf(id) < size()) words()[wordOf(id)] &= ~bitOf(id);
-}
-
-bool CpuSet::contains(int id) const { return id >= 0 && wordOf(id) < size() && (words()[wordOf(id)] & bitOf(id)) != 0; }
-
-bool CpuSet::empty() const {
-  const std::uint64_t* const mine = words();
-  std::uint64_t any = 0;
-  if (small()) {
-    for (std::size_t i = 0; i < kInlineWords; ++i) any |= mine[i];
-  } else {
-    for (std::size_t i = 0; i < large_.size() && any == 0; ++i) any = mine[i];
-  }
-  return any == 0;
 }
 
 int CpuSet::count() const {
@@ -101,19 +71,13 @@ int CpuSet::count() const {
   return total;
 }
 
-int CpuSet::first() const { return next(-1); }
-
-int CpuSet::next(int after) const {
-  const int from = after + 1;
+int CpuSet::intersectionCount(const CpuSet& other) const {
   const std::uint64_t* const mine = words();
-  std::size_t index = wordOf(from);
-  if (index >= size()) return -1;
-  std::uint64_t word = mine[index] & (~std::uint64_t{0} << (static_cast<unsigned>(from) % kBits));
-  while (word == 0) {
-    if (++index >= size()) return -1;
-    word = mine[index];
-  }
-  return static_cast<int>(index) * kBits + std::countr_zero(word);
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  int total = 0;
+  for (std::size_t i = 0; i < common; ++i) total += std::popcount(mine[i] & theirs[i]);
+  return total;
 }
 
 int CpuSet::last() const {
@@ -128,70 +92,6 @@ std::vector<int> CpuSet::toVector() const {
   std::vector<int> ids;
   for (const int id : *this) ids.push_back(id);
   return ids;
-}
-
-bool CpuSet::isSubsetOf(const CpuSet& other) const {
-  const std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  const std::size_t common = std::min(size(), other.size());
-  std::uint64_t beyond = 0;
-  for (std::size_t i = 0; i < common; ++i) beyond |= mine[i] & ~theirs[i];
-  for (std::size_t i = common; i < size(); ++i) beyond |= mine[i];
-  return beyond == 0;
-}
-
-bool CpuSet::intersects(const CpuSet& other) const {
-  const std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  const std::size_t common = std::min(size(), other.size());
-  std::uint64_t shared = 0;
-  for (std::size_t i = 0; i < common; ++i) shared |= mine[i] & theirs[i];
-  return shared != 0;
-}
-
-int CpuSet::intersectionCount(const CpuSet& other) const {
-  const std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  const std::size_t common = std::min(size(), other.size());
-  int total = 0;
-  for (std::size_t i = 0; i < common; ++i) total += std::popcount(mine[i] & theirs[i]);
-  return total;
-}
-
-CpuSet& CpuSet::operator|=(const CpuSet& other) {
-  growTo(other.size());
-  std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  for (std::size_t i = 0; i < other.size(); ++i) mine[i] |= theirs[i];
-  return *this;
-}
-
-CpuSet& CpuSet::operator&=(const CpuSet& other) {
-  std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  const std::size_t common = std::min(size(), other.size());
-  for (std::size_t i = 0; i < common; ++i) mine[i] &= theirs[i];
-  for (std::size_t i = common; i < size(); ++i) mine[i] = 0;
-  return *this;
-}
-
-CpuSet& CpuSet::operator-=(const CpuSet& other) {
-  std::uint64_t* const mine = words();
-  const std::uint64_t* const theirs = other.words();
-  const std::size_t common = std::min(size(), other.size());
-  for (std::size_t i = 0; i < common; ++i) mine[i] &= ~theirs[i];
-  return *this;
-}
-
-bool operator==(const CpuSet& a, const CpuSet& b) {
-  const CpuSet& longer = a.size() < b.size() ? b : a;
-  const CpuSet& other = a.size() < b.size() ? a : b;
-  const std::uint64_t* const left = longer.words();
-  const std::uint64_t* const right = other.words();
-  std::uint64_t different = 0;
-  for (std::size_t i = 0; i < other.size(); ++i) different |= left[i] ^ right[i];
-  for (std::size_t i = other.size(); i < longer.size(); ++i) different |= left[i];
-  return different == 0;
 }
 
 bool operator<(const CpuSet& a, const CpuSet& b) {
