@@ -1,7 +1,7 @@
 // The dynamic resource controller: turns what happens on the node (services and workers that come, go, resize or crash; CPUs that come and go;
 // queues) into CPU sets and lane counts, within milliseconds, and keeps them there.
 //
-// Event -> snapshot (read back from the kernel) -> allocation::decide() -> batch for the applier -> read back -> targets to the listener. Events of
+// Event -> snapshot (read back from the kernel) -> allocation::Planner -> batch for the applier -> read back -> targets to the listener. Events of
 // one turn of the loop make one plan; while a batch runs, further ones wait for the next. When a group loses, its lanes are taken back before its
 // CPUs; when it gains, CPUs come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its
 // deadline blocks only the steps that wait for it, and its container is left alone until the write returns. Placing: a container has a place in the
@@ -9,8 +9,8 @@
 // isolated group, nor such a group a unit in which another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken
 // if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
 // machine's sets and all containers are read back (drift is repaired); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
-// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call. Source:
-// Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
+// what planner.h says plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a
+// call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 
 #include "agent/drc.h"
 #include "allocation/layout.h"
+#include "allocation/planner.h"
 
 namespace coterie::agent {
 
@@ -184,6 +185,7 @@ class Drc::Impl {
   std::vector<HomeHint> savedHints_;
   CpuSet pool_;
   allocation::MoveBucket bucket_;
+  allocation::Planner planner_;  // keeps what load does not change
   bool started_{false};
   bool frozen_{false};
   bool due_{false};  // a plan is wanted

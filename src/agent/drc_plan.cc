@@ -18,7 +18,7 @@ void Drc::Impl::planNow() {
   due_ = false;
   for (auto& [id, group] : groups_) sample(group);
   const allocation::Snapshot snapshot = snapshotOf(observed);
-  const allocation::Plan plan = allocation::decide(snapshot, config_.allocation);
+  const allocation::Plan& plan = planner_.decide(snapshot, config_.allocation);
   ++plans_;
   adopt(plan, homesAfter(plan, snapshot));
   publishLosses();

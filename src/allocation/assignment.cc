@@ -146,63 +146,84 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
 }
 
 namespace {
+constexpr int kOrphan = -1;
+constexpr int kAbsent = -2;
+
 // A node that containers may allocate from. The memory of a GPU is the GPU's, however near it is: what lands there is lost to its owner, and is slow.
-bool usable(const MemoryNode& node) { return node.size.value > 0 && node.kind != MemoryKind::Device; }
+bool mayAllocateFrom(const MemoryNode& node) { return node.size.value > 0 && node.kind != MemoryKind::Device; }
 }  // namespace
 
-MemoryMap::MemoryMap(const Machine& machine) : machine_(&machine), orphans_(machine.online) {
-  const auto& nodes = machine.memoryNodes;
-  nearestTo_.resize(nodes.size());
-  for (std::size_t from = 0; from < nodes.size(); ++from) {
-    orphans_ -= nodes[from].cpus;
-    int least = std::numeric_limits<int>::max();
-    for (std::size_t to = 0; to < nodes.size(); ++to) {
-      if (!usable(nodes[to])) continue;
-      if (distance(from, to) < least) least = distance(from, to), nearestTo_[from].clear();
-      if (distance(from, to) == least) nearestTo_[from].add(nodes[to].id);
+MemoryMap::MemoryMap(const Machine& machine) {
+  const auto& known = machine.memoryNodes;
+  nodes_.resize(known.size());
+  nodeOf_.assign(at(machine.online.last() + 1), kAbsent);
+  for (const int cpu : machine.online) nodeOf_[at(cpu)] = kOrphan;
+  for (std::size_t from = 0; from < known.size(); ++from) {
+    Node& node = nodes_[from];
+    node.id = known[from].id;
+    node.size = known[from].size;
+    node.usable = mayAllocateFrom(known[from]);
+    if (node.usable) all_.add(node.id);
+    if (known[from].cpus.empty()) continue;
+    for (const int cpu : known[from].cpus) {
+      if (at(cpu) >= nodeOf_.size()) nodeOf_.resize(at(cpu) + 1, kAbsent);
+      nodeOf_[at(cpu)] = static_cast<int>(from);
     }
-    if (usable(nodes[from])) all_.add(nodes[from].id);
+    const auto& row = known[from].distance;
+    int least = std::numeric_limits<int>::max();
+    for (std::size_t to = 0; to < known.size(); ++to) {
+      node.distance.push_back(to < row.size() ? row[to] : from == to ? 10 : 20);
+      if (!mayAllocateFrom(known[to])) continue;
+      if (node.distance[to] < least) least = node.distance[to], node.nearest.clear();
+      if (node.distance[to] == least) node.nearest.add(known[to].id);
+    }
   }
-}
-
-int MemoryMap::distance(std::size_t from, std::size_t to) const {
-  const auto& row = machine_->memoryNodes[from].distance;
-  if (to < row.size()) return row[to];
-  return from == to ? 10 : 20;
 }
 
 CpuSet MemoryMap::nearest(const CpuSet& cpus) const {
   CpuSet nodes;
-  for (std::size_t i = 0; i < nearestTo_.size(); ++i) {
-    if (cpus.intersects(machine_->memoryNodes[i].cpus)) nodes |= nearestTo_[i];
+  int last = kAbsent;
+  for (const int cpu : cpus) {
+    const int node = at(cpu) < nodeOf_.size() ? nodeOf_[at(cpu)] : kAbsent;
+    if (node == last) continue;
+    last = node;
+    if (node != kAbsent) nodes |= node == kOrphan ? all_ : nodes_[at(node)].nearest;
   }
-  if (cpus.intersects(orphans_)) nodes |= all_;
   return nodes;
 }
 
 CpuSet MemoryMap::nodesFor(const CpuSet& cpus, Bytes resident) const {
   CpuSet nodes = nearest(cpus);
-  const auto& known = machine_->memoryNodes;
   Bytes held;
-  std::vector<std::pair<int, std::size_t>> others;  // by distance to the nearest node of the set, then id
-  for (std::size_t to = 0; to < known.size(); ++to) {
-    if (nodes.contains(known[to].id)) {
-      held += known[to].size;
-    } else if (usable(known[to])) {
-      int least = std::numeric_limits<int>::max();
-      for (std::size_t from = 0; from < known.size(); ++from) {
-        if (cpus.intersects(known[from].cpus)) least = std::min(least, distance(from, to));
-      }
-      others.emplace_back(least, to);
-    }
+  auto node = nodes_.begin();
+  for (const int id : nodes) {
+    while (node->id != id) ++node;
+    held += node->size;
+  }
+  if (held < resident) widen(nodes, held, cpus, resident);
+  return nodes;
+}
+
+void MemoryMap::widen(CpuSet& nodes, Bytes held, const CpuSet& cpus, Bytes resident) const {
+  std::vector<int> nearest(nodes_.size(), std::numeric_limits<int>::max());  // distance to the nearest node of the set
+  int last = kAbsent;
+  for (const int cpu : cpus) {
+    const int from = at(cpu) < nodeOf_.size() ? nodeOf_[at(cpu)] : kAbsent;
+    if (from == last) continue;
+    last = from;
+    if (from < 0) continue;
+    for (std::size_t to = 0; to < nodes_.size(); ++to) nearest[to] = std::min(nearest[to], nodes_[at(from)].distance[to]);
+  }
+  std::vector<std::pair<int, std::size_t>> others;
+  for (std::size_t to = 0; to < nodes_.size(); ++to) {
+    if (nodes_[to].usable && !nodes.contains(nodes_[to].id)) others.emplace_back(nearest[to], to);
   }
   std::sort(others.begin(), others.end());
   for (const auto& [far, to] : others) {
     if (held >= resident) break;
-    nodes.add(known[to].id);
-    held += known[to].size;
+    nodes.add(nodes_[to].id);
+    held += nodes_[to].size;
   }
-  return nodes;
 }
 
 }  // namespace coterie::allocation

@@ -21,7 +21,8 @@ using Positions = std::vector<int>;  // ascending
 // cpus: the group's, at least one; held[c]: what container c holds of them (any subset). Every result is non-empty; together they are `cpus`.
 [[nodiscard]] std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held);
 
-// Distances between CPUs and memory, looked up once per decision.
+// Distances between CPUs and memory. A copy of what it needs of the machine; O(nodes with CPUs * nodes) to make, O(CPUs of the set) to ask where the
+// nearest nodes hold what is resident.
 class MemoryMap {
  public:
   explicit MemoryMap(const Machine& machine);
@@ -31,10 +32,17 @@ class MemoryMap {
   [[nodiscard]] CpuSet nodesFor(const CpuSet& cpus, Bytes resident) const;
 
  private:
-  [[nodiscard]] int distance(std::size_t from, std::size_t to) const;
-  const Machine* machine_;
-  std::vector<CpuSet> nearestTo_;  // per memory node: the nodes with memory nearest to its CPUs
-  CpuSet orphans_;                 // online CPUs without a local memory node
+  struct Node {
+    int id{0};
+    Bytes size;
+    bool usable{false};
+    CpuSet nearest;             // of a node with CPUs: the nodes with memory nearest to them
+    std::vector<int> distance;  // of a node with CPUs: to all nodes
+  };
+  void widen(CpuSet& nodes, Bytes held, const CpuSet& cpus, Bytes resident) const;
+
+  std::vector<Node> nodes_;  // ascending id
+  std::vector<int> nodeOf_;  // CPU id -> index of its node, kOrphan for online CPUs without one, kAbsent for others
   CpuSet all_;
 };
 

@@ -1,10 +1,11 @@
 #include "allocation/decide.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "allocation/assignment.h"
 #include "allocation/isolation.h"
 #include "allocation/plan_steps.h"
+#include "allocation/planner.h"
 #include "allocation/policy.h"
 #include "allocation/sizing.h"
 
@@ -57,50 +58,40 @@ void placeOnAll(GroupTarget& target, const CpuSet& cpus) {
   for (ContainerTarget& container : target.containers) container.home = cpus;
 }
 
-std::vector<bool> finish(const Problem& problem, Plan& plan) {
-  const MemoryMap memory(*problem.snapshot.machine);
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    for (std::size_t c = 0; c < plan.groups[g].containers.size(); ++c) {
-      ContainerTarget& target = plan.groups[g].containers[c];
+void fillMemory(const Problem& problem, std::vector<GroupTarget>& targets) {
+  const ContainerTarget* last = nullptr;  // members of a pool stand on one set, mostly
+  Bytes lastResident;
+  for (std::size_t g = 0; g < targets.size(); ++g) {
+    for (std::size_t c = 0; c < targets[g].containers.size(); ++c) {
+      ContainerTarget& target = targets[g].containers[c];
       if (target.home.empty()) {
         target.ownLanes = 0;
-      } else {
-        target.memoryNodes = memory.nodesFor(target.home, problem.groups[g]->containers[c].resident);
+        continue;
       }
+      const Bytes resident = problem.groups[g]->containers[c].resident;
+      const bool same = last != nullptr && lastResident == resident && last->home == target.home;
+      target.memoryNodes = same ? last->memoryNodes : problem.memory.nodesFor(target.home, resident);
+      last = &target;
+      lastResident = resident;
     }
   }
+}
+
+std::vector<bool> orderSteps(const Problem& problem, Plan& plan) {
   std::vector<bool> blocked;
-  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, memory, problem.config, &blocked);
+  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, problem.memory, problem.config, &blocked);
   return blocked;
 }
 
-Plan decide(const Snapshot& snapshot, const Config& config) {
-  Problem problem{snapshot, config, makeLayout(*snapshot.machine, snapshot.reserved), {}};
-  problem.groups.reserve(snapshot.groups.size());
-  for (const GroupState& group : snapshot.groups) problem.groups.push_back(&group);
-  std::sort(problem.groups.begin(), problem.groups.end(), [](const GroupState* a, const GroupState* b) { return a->id < b->id; });
+void finish(const Problem& problem, Plan& plan) {
+  fillMemory(problem, plan.groups);
+  orderSteps(problem, plan);
+}
 
-  if (problem.layout.size() == 0) {  // nothing to give: everybody waits, nobody is touched
-    Plan plan;
-    plan.bucket = snapshot.bucket;
-    plan.groups = emptyTargets(problem);
-    for (GroupTarget& target : plan.groups) {
-      target.pending = true;
-      plan.reasons.push_back({target.id, ReasonCode::PendingInsufficientCpu, 1000, 0, {}});
-    }
-    finish(problem, plan);
-    return plan;
-  }
-  switch (config.policy) {
-    case PolicyName::NoneSingle:
-    case PolicyName::NoneMulti: return planNone(problem);
-    case PolicyName::CpuManagerSingle:
-    case PolicyName::CpuManagerMulti:
-    case PolicyName::KubeletStatic: return planKubeletStatic(problem);
-    case PolicyName::Balloons: return planBalloons(problem);
-    case PolicyName::Drc: break;
-  }
-  return planDrc(problem);
+Plan decide(const Snapshot& snapshot, const Config& config) {
+  Planner planner;
+  planner.decide(snapshot, config);
+  return std::move(planner).take();
 }
 
 MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {

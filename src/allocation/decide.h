@@ -6,8 +6,8 @@
 // its groups own (homes by capacity, pool shares by entitlement); idle time that they borrow is not counted. See docs in each file: sizing.h (how
 // much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
 // Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
-// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; decisions in integers. Pure: no
-// clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
+// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; who asks again and again uses
+// planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
 // dynamic resource controller).
 #pragma once
 
@@ -66,6 +66,7 @@ struct GroupState {
 struct MoveBucket {
   MilliCpu level;
   Instant updated{};
+  friend bool operator==(const MoveBucket&, const MoveBucket&) = default;
 };
 
 struct Snapshot {
@@ -83,6 +84,7 @@ struct KubeletStaticOptions {
   bool distributeAcrossNuma{false};
   bool alignBySocket{false};
   bool preferUncoreCache{false};
+  friend bool operator==(const KubeletStaticOptions&, const KubeletStaticOptions&) = default;
 };
 
 struct Config {
@@ -94,6 +96,7 @@ struct Config {
   Seconds optionalMoveInterval{30};  // per group
   std::int64_t optionalMoveGain{3};  // J must fall by this much per moved CPU
   bool memoryNodes{true};            // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
 enum class ReasonCode : std::uint8_t {
@@ -138,6 +141,7 @@ struct ContainerTarget {
   CpuSet loans;
   int ownLanes{1};  // <= home.count(); 1 in the pool
   int awakeLoanLanes{0};
+  friend bool operator==(const ContainerTarget&, const ContainerTarget&) = default;
 };
 
 struct GroupTarget {
@@ -148,6 +152,7 @@ struct GroupTarget {
   std::int64_t cpuWeight{100};  // for cpu.weight / cpu.shares, proportional to entitlement; a SetWeight step divides it among the containers
   bool moved{false};            // CPUs were moved for a better fit: once applied, `now` is the group's lastOptionalMove
   std::vector<ContainerTarget> containers;
+  friend bool operator==(const GroupTarget&, const GroupTarget&) = default;
 };
 
 // One write to one container's leaf. SetLoans: as many loan lanes are awake as it has CPUs; an empty set parks them all and leaves the kernel's set
@@ -172,6 +177,7 @@ struct Plan {
   std::vector<Reason> reasons;
   MoveBucket bucket;
   std::optional<Instant> decideAgainAt;  // something waits for time to pass (deferred move, loans to park)
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 [[nodiscard]] Plan decide(const Snapshot& snapshot, const Config& config);

@@ -1,6 +1,7 @@
 // Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are
 // cut; H1-H7 hold after every step, no plan's targets and no settled state give a tenant more than its cap (quotas come, shrink below use and go),
-// plans are fixpoints, order of groups does not matter, and a floor is unmet only if the floors exceed what is left.
+// plans are fixpoints, order of groups does not matter, a floor is unmet only if the floors exceed what is left, and a planner that is kept through the
+// whole history always answers as decide() does.
 //
 // COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed, verbosely. A failure prints the seed that replays it.
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "allocation/decide.h"
 #include "allocation/invariants.h"
 #include "allocation/layout.h"
+#include "allocation/planner.h"
 #include "allocation/replay.h"
 #include "allocation/sizing.h"
 #include "base/rng.h"
@@ -269,9 +271,17 @@ class History {
     }
   }
 
+  // What decide() answers, and an agent's planner, whatever it was asked before.
+  Plan decided(const Snapshot& snapshot) {
+    Plan plan = decide(snapshot, config_);
+    if (const Plan& kept = planner_.decide(snapshot, config_); kept != plan)
+      fail("a planner that was asked before answers otherwise\n" + text(snapshot) + text(plan) + text(kept));
+    return plan;
+  }
+
   void decideAndApply() {
     before_ = snapshot_;
-    const Plan plan = decide(snapshot_, config_);
+    const Plan plan = decided(snapshot_);
     if (verbose_) std::cerr << "----\n" << text(snapshot_) << text(plan);
     report("in the plan", checkPlan(snapshot_, plan, config_), plan);
     checkFloors(plan);
@@ -374,7 +384,7 @@ class History {
     Snapshot shuffled = snapshot_;
     for (std::size_t i = shuffled.groups.size(); i > 1; --i)
       std::swap(shuffled.groups[i - 1], shuffled.groups[static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(i) - 1))]);
-    const Plan other = decide(shuffled, config_);
+    const Plan other = decided(shuffled);
     if (other.steps != plan.steps || other.reasons != plan.reasons || other.pool != plan.pool)
       fail("the order of the groups matters\n" + text(snapshot_) + text(plan) + text(other));
   }
@@ -389,7 +399,7 @@ class History {
                     [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred || reason.code == ReasonCode::IsolationBlocked; }) ||
         std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
     for (int round = 0; round < (deferred ? 8 : 1); ++round) {
-      const Plan next = decide(again, config_);
+      const Plan next = decided(again);
       if (next.steps.empty()) {
         const bool pending = std::any_of(next.groups.begin(), next.groups.end(), [](const GroupTarget& target) { return target.pending; });
         if (!pending && next.pool != again.pool) fail("the pool changes without a step\n" + text(again) + text(next));
@@ -422,6 +432,7 @@ class History {
   Config config_;
   Snapshot snapshot_;
   Snapshot before_;
+  Planner planner_;
   std::array<std::int64_t, 4> tenantWeights_{100, 100, 100, 300};
   std::array<MilliCpu, 4> tenantCaps_{};
   int nextGroup_{0};

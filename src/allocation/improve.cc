@@ -17,12 +17,12 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Improver {
  public:
   Improver(Board& board, const std::vector<int>& holders, const std::vector<Movable>& movables, std::int64_t bucket, const Config& config)
-      : board_(board), layout_(board.layout()), holders_(holders), movables_(movables), config_(config), costs_(movables.size()) {
+      : board_(board), layout_(board.layout()), holders_(holders), movables_(movables), config_(config), bucket_(bucket), costs_(movables.size()) {
     outcome_.moved.assign(movables.size(), 0);
     outcome_.gain.assign(movables.size(), 0);
     outcome_.deferredByTime.assign(movables.size(), false);
     outcome_.deferredByBucket.assign(movables.size(), false);
-    outcome_.bucketLeft = bucket;
+    outcome_.bucketLeft = bucket_;
     held_.assign(movables.size(), false);
     for (const int holder : holders) {
       if (holder != kFree) held_[at(holder)] = true;
@@ -136,13 +136,22 @@ class Improver {
 
   bool affordable(const Before& before, std::int64_t moved) {
     if (moved <= 0) return true;
+    outcome_.limited = true;
     bool may = true;
     for (const auto& [claimant, cpus] : before) {
       const bool loses = keptBy(claimant, cpus) > keptBy(claimant, board_.owned(claimant));
       if (loses && !movables_[at(claimant)].mayMove) outcome_.deferredByTime[at(claimant)] = true, may = false;
     }
-    if (may && moved * kMilliPerCpu > outcome_.bucketLeft) outcome_.deferredByBucket[at(before.front().first)] = true, may = false;
-    return may;
+    if (!may) return false;
+    const std::int64_t needed = moved * kMilliPerCpu;
+    const std::int64_t inAll = needed + bucket_ - outcome_.bucketLeft;  // the bucket that is enough for this, too
+    if (needed <= outcome_.bucketLeft) {
+      outcome_.bucketFrom = std::max(outcome_.bucketFrom, inAll);
+      return true;
+    }
+    outcome_.deferredByBucket[at(before.front().first)] = true;
+    outcome_.bucketBelow = std::min(outcome_.bucketBelow, inAll);
+    return false;
   }
 
   bool tryGather(int claimant) {
@@ -158,17 +167,19 @@ class Improver {
 
   bool gatherIn(int b, int claimant) {
     const Layout::Branch& branch = layout_.branches[at(b)];
-    const std::vector<int> own = board_.owned(claimant);
-    std::vector<int> outside;
-    for (const int position : own) {
-      if (position < branch.begin || position >= branch.end) outside.push_back(position);
-    }
-    if (outside.empty()) return false;
+    const std::vector<int>& now = board_.owned(claimant);
+    const auto first = std::lower_bound(now.begin(), now.end(), branch.begin);
+    const auto last = std::lower_bound(first, now.end(), branch.end);
+    if (last - first == static_cast<std::ptrdiff_t>(now.size())) return false;
     std::array<int, kMaxKinds> wanted{};
-    for (const int position : outside) ++wanted[at(layout_.kinds[at(position)])];
+    for (auto one = now.begin(); one != now.end(); ++one) wanted[at(layout_.kinds[at(*one)])] += one >= first && one < last ? 0 : 1;
     bool room = true;
     for (int kind = 0; kind < kMaxKinds; ++kind) room = room && board_.freeIn(b, kind) >= wanted[at(kind)];
-    if (!room) return outside.size() < own.size() && exchange(branch, claimant, own, outside);
+    if (!room && first == last) return false;
+    const std::vector<int> own = now;
+    std::vector<int> outside(now.begin(), first);
+    outside.insert(outside.end(), last, now.end());
+    if (!room) return exchange(branch, claimant, own, outside);
     for (const int position : outside) board_.release(position);
     for (int kind = 0; kind < kMaxKinds; ++kind) board_.growWithin(b, claimant, kind, wanted[at(kind)], chunkOf(claimant, own.size()));
     return judge({{claimant, own}});
@@ -258,6 +269,11 @@ class Improver {
     const auto& waiting = outcome_.deferredByBucket;
     const bool dry = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
     const std::int64_t affordable = dry ? outcome_.bucketLeft / kMilliPerCpu : -1;
+    if (dry) {  // another number of affordable CPUs may find another exchange
+      const std::int64_t spent = bucket_ - outcome_.bucketLeft;
+      outcome_.bucketFrom = std::max(outcome_.bucketFrom, affordable * kMilliPerCpu + spent);
+      outcome_.bucketBelow = std::min(outcome_.bucketBelow, (affordable + 1) * kMilliPerCpu + spent);
+    }
     const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters, affordable};
     const bool made = tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
       waits_ = false;
@@ -398,6 +414,7 @@ class Improver {
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
+  std::int64_t bucket_;  // at first
   std::vector<std::int64_t> costs_;  // quarters, per claimant
   std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;

@@ -11,7 +11,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <vector>
 
 #include "allocation/assignment.h"
@@ -32,7 +32,11 @@ struct MoveOutcome {
   std::vector<std::int64_t> gain;             // per claimant: gain of J in quarters, summed
   std::vector<bool> deferredByTime;           // a worthwhile change waits for the group's interval
   std::vector<bool> deferredByBucket;
-  std::int64_t bucketLeft{0};  // milli-CPUs
+  std::int64_t bucketLeft{0};  // milli-CPUs, as below
+  // Did intervals and bucket have a say? With the same intervals, any bucket from `bucketFrom` on and below `bucketBelow` leads to the same.
+  bool limited{false};
+  std::int64_t bucketFrom{std::numeric_limits<std::int64_t>::min()};
+  std::int64_t bucketBelow{std::numeric_limits<std::int64_t>::max()};
 };
 
 // holders: position -> claimant that holds it now, or kFree. movables: per claimant of the board; the pool (if any) is the last one and keeps what it

@@ -99,6 +99,11 @@ Layout makeLayout(const Machine& machine, const CpuSet& reserved) {
       layout.capacityOfKind[at(kind)] = std::max<std::int64_t>(1, layout.capacityOfKind[at(kind)] / layout.cpusOfKind[at(kind)]);
   }
   for (int level = 0; level < kLevels; ++level) addLevel(layout, machine, ordered, level);
+  for (const Layout::Branch& branch : layout.branches) {
+    if (branch.level == DomainLevel::Core) break;
+    CpuSet& cpus = layout.cpusOf.emplace_back();
+    for (int position = branch.end - 1; position >= branch.begin; --position) cpus.add(layout.ids[at(position)]);
+  }
   return layout;
 }
 

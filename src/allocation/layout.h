@@ -2,8 +2,8 @@
 //
 // Usable = allowed and online, minus reserved, minus isolcpus (which count only where nothing else is left). A position is an index into that order.
 // The tree has five levels, machine > socket > node > cache > core, built from each CPU's own place; a level that the hardware lacks has one child.
-// Within a domain CPUs and children stand by lowest CPU id, so that "the first" is "the lowest id". O(n log n) time, O(n) memory. Pure.
-// Thread-compatible; immutable once built.
+// Within a domain CPUs and children stand by lowest CPU id, so that "the first" is "the lowest id". O(n log n + levels * n) time, O(n + domains above
+// the cores * n/64) memory. Pure. Thread-compatible; immutable once built.
 #pragma once
 
 #include <array>
@@ -38,6 +38,7 @@ struct Layout {
   std::vector<int> kinds;                       // position -> kind, below kMaxKinds
   std::vector<std::array<int, kLevels>> paths;  // position -> branch at every level
   std::vector<Branch> branches;                 // by level, then position; [0] is the machine
+  std::vector<CpuSet> cpusOf;                   // branch -> its CPUs, of those above core level
   int kindCount{1};
   std::array<int, kMaxKinds> cpusOfKind{};
   std::array<std::int64_t, kMaxKinds> capacityOfKind{};  // milli-CPUs of one CPU of the kind (mean)

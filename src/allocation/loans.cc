@@ -1,6 +1,7 @@
 #include "allocation/loans.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "allocation/isolation.h"
 
@@ -12,22 +13,14 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 struct Borrower {
   std::size_t party{0};
+  std::size_t owner{0};  // of what it calls its home: itself, or the pool
+  int before{0};         // lanes awake now
   int wanted{0};
   int given{0};
-  std::int64_t weight{1};
-  std::vector<int> cpus;  // positions, in the order they were given
-  bool refused{false};    // a CPU was closed to it for isolation, of this owner
-  GroupId refusedBy;
-  std::vector<std::int64_t> order;  // per position: what prefers it, apart from the loans given on it; kClosed: not for this borrower
+  CpuSet open;            // what it may still be lent
+  CpuSet held;            // of that, what it has on loan now
+  std::vector<int> cpus;  // in the order they were given
 };
-constexpr std::int64_t kClosed = INT64_MAX;
-
-// One number to compare by: has it now, loans given (added later), owner's use, distance, id; each field is below the next one's unit.
-constexpr std::int64_t kDistanceUnit = std::int64_t{1} << 16;
-constexpr std::int64_t kUseUnit = kDistanceUnit << 3;
-constexpr std::int64_t kGivenUnit = kUseUnit << 10;
-constexpr std::int64_t kNewUnit = kGivenUnit << 20;
-static_assert(CpuSet::kMaxId <= kDistanceUnit && kLevels < 8);
 
 int lanesNow(const GroupState& group) {
   int lanes = 0;
@@ -35,108 +28,166 @@ int lanesNow(const GroupState& group) {
   return lanes;
 }
 
+// All CPUs that are lent: in rounds, by the loans given on them so far, and within a round in lots, by their owner's use.
 class Lender {
  public:
-  Lender(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool)
-      : layout_(layout), parties_(parties), owner_(layout.ids.size(), -1), given_(layout.ids.size(), 0) {
-    busy_.assign(layout.ids.size(), 0);
-    open_.assign(layout.ids.size(), true);
+  Lender(const Layout& layout, HomeMap& homes, const std::vector<LoanParty>& parties)
+      : layout_(layout), homes_(homes), parties_(parties), lent_(layout.usable), loans_(layout.positions.size(), 0), lotOf_(parties.size() + 2) {
+    struct Use {
+      std::int64_t busy;  // permille of the owner's entitlement in demand
+      std::size_t owner;
+      bool operator<(const Use& other) const { return busy < other.busy; }
+    };
+    std::vector<Use> uses{{0, homes.nobody()}};
+    uses.reserve(parties.size() + 2);
+    const auto add = [&](std::size_t owner, std::int64_t demand, std::int64_t entitled, bool lends) {
+      if (lends) {
+        uses.push_back({std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu), owner});
+      } else {
+        lent_ -= homes.homeOf(owner);
+      }
+    };
     std::int64_t poolDemand = 0;
     std::int64_t poolEntitled = 0;
     bool poolLends = true;
     for (std::size_t i = 0; i < parties.size(); ++i) {
       const GroupTarget& target = *parties[i].target;
-      if (target.inPool) {
-        poolDemand += parties[i].group->demand.value;
-        poolEntitled += target.entitlement.value;
-        poolLends = poolLends && parties[i].group->lend != Lend::Never;
+      if (target.pending) continue;
+      const GroupState& group = *parties[i].group;
+      anyIsolated_ = anyIsolated_ || isolated(group);
+      if (!target.inPool) {
+        add(i, group.demand.value, target.entitlement.value, group.lend != Lend::Never);
         continue;
       }
-      for (const ContainerTarget& container : target.containers) {
-        for (const int position : layout.toPositions(container.home))
-          own(position, static_cast<int>(i), parties[i].group->demand.value, target.entitlement.value, parties[i].group->lend);
-      }
+      poolDemand += group.demand.value;
+      poolEntitled += target.entitlement.value;
+      poolLends = poolLends && group.lend != Lend::Never;
     }
-    for (const int position : layout.toPositions(pool)) own(position, kPool, poolDemand, poolEntitled, poolLends ? Lend::WhenIdle : Lend::Never);
+    add(homes.pool(), poolDemand, poolEntitled, poolLends);
+    std::sort(uses.begin(), uses.end());
+    lots_.reserve(uses.size());
+    owners_.reserve(uses.size());
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (i == 0 || uses[i].busy != uses[i - 1].busy) lots_.push_back({i, i, {}});
+      ++lots_.back().end;
+      lotOf_[uses[i].owner] = static_cast<int>(lots_.size()) - 1;
+      owners_.push_back(uses[i].owner);
+    }
+    rounds_.push_back({lent_, 0});
   }
 
-  // The borrower's preference over all CPUs; closed are its own home and what is not lent.
-  [[nodiscard]] std::vector<std::int64_t> orderFor(std::size_t party, bool inPool, const std::vector<int>& depth,
-                                                   const std::vector<char>& hasNow) const {
-    std::vector<std::int64_t> order(owner_.size(), kClosed);
-    for (std::size_t position = 0; position < order.size(); ++position) {
-      if (!open_[position] || owner_[position] == (inPool ? kPool : static_cast<int>(party))) continue;
-      order[position] =
-          (hasNow[position] != 0 ? 0 : kNewUnit) + busy_[position] * kUseUnit + (kLevels - depth[position]) * kDistanceUnit + layout_.ids[position];
-    }
-    return order;
-  }
+  [[nodiscard]] const CpuSet& lent() const { return lent_; }
+  [[nodiscard]] bool anyIsolated() const { return anyIsolated_; }
 
   // Across tenants nobody who is isolated lends or borrows; within one, an isolated borrower keeps to units that are its tenant's as a whole, for
   // which the owner's isolation must be as wide as its own.
-  void closeForIsolation(Borrower& borrower) const {
-    const GroupState& group = *parties_[borrower.party].group;
-    for (std::size_t position = 0; position < borrower.order.size(); ++position) {
-      const GroupState* owner = owner_[position] >= 0 ? parties_[at(owner_[position])].group : nullptr;
-      const bool open = owner == nullptr ? !isolated(group) : mayTouch(group, *owner) && owner->isolation >= group.isolation;
-      if (open || borrower.order[position] == kClosed) continue;
-      borrower.order[position] = kClosed;
-      borrower.refusedBy = owner == nullptr ? GroupId{} : owner->id;
-      borrower.refused = true;
+  [[nodiscard]] CpuSet closedFor(const GroupState& group) const {
+    CpuSet closed;
+    if (isolated(group)) closed = lent_;  // the pool's and nobody's too
+    for (std::size_t owner = 0; owner < parties_.size(); ++owner) {
+      const GroupState& other = *parties_[owner].group;
+      if (mayTouch(group, other) && other.isolation >= group.isolation) {
+        closed -= homes_.homeOf(owner);
+      } else if (isolated(other)) {
+        closed |= homes_.homeOf(owner);
+      }
     }
+    return closed;
   }
 
-  // One more lane for the borrower; false if no CPU is left for it.
-  bool lendOne(Borrower& borrower) {
-    std::size_t best = 0;
-    std::int64_t least = kClosed;
-    for (std::size_t position = 0; position < borrower.order.size(); ++position) {
-      if (borrower.order[position] == kClosed) continue;
-      const std::int64_t key = borrower.order[position] + given_[position] * kGivenUnit;
-      if (key < least) best = position, least = key;
-    }
-    if (least == kClosed) return false;
-    ++given_[best];
-    borrower.order[best] = kClosed;
-    borrower.cpus.push_back(static_cast<int>(best));
+  // The owner of the last of these CPUs in domain order, invalid if it is the pool or nobody.
+  [[nodiscard]] GroupId ownerOfLast(const CpuSet& cpus) const {
+    int last = -1;
+    for (const int id : cpus) last = std::max(last, layout_.positionOf(id));
+    const std::size_t owner = last < 0 ? homes_.nobody() : homes_.ownerOf(layout_.ids[at(last)]);
+    return owner < parties_.size() ? parties_[owner].group->id : GroupId{};
+  }
+
+  // One more lane for the borrower, if a CPU is left for it.
+  void lendOne(Borrower& borrower) {
+    const int cpu = borrower.held.empty() ? firstOpen(borrower) : firstHeld(borrower);
+    if (cpu < 0) return;
+    int& loans = loans_[at(cpu)];
+    rounds_[at(loans)].cpus.remove(cpu);
+    if (at(++loans) == rounds_.size()) rounds_.emplace_back();
+    Round& next = rounds_[at(loans)];
+    next.cpus.add(cpu);
+    next.first = std::min(next.first, at(lotOf(cpu)));
+    borrower.open.remove(cpu);
+    borrower.held.remove(cpu);
+    borrower.cpus.push_back(cpu);
     ++borrower.given;
-    return true;
   }
 
  private:
-  static constexpr int kPool = -2;
+  // Owners of equal use: [begin, end) of owners_.
+  struct Lot {
+    std::size_t begin;
+    std::size_t end;
+    CpuSet cpus;  // of several owners, once it was asked for
+  };
+  struct Round {
+    CpuSet cpus;           // with as many loans as its number says
+    std::size_t first{0};  // lots before it have none of them
+  };
 
-  void own(int position, int owner, std::int64_t demand, std::int64_t entitled, Lend lend) {
-    owner_[at(position)] = owner;
-    open_[at(position)] = lend != Lend::Never;
-    busy_[at(position)] = std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu);
+  [[nodiscard]] int lotOf(int cpu) const { return lotOf_[homes_.ownerOf(cpu)]; }
+
+  [[nodiscard]] const CpuSet& cpusOf(Lot& lot) const {
+    if (lot.end - lot.begin == 1) return homes_.homeOf(owners_[lot.begin]);
+    if (lot.cpus.empty()) {
+      for (std::size_t i = lot.begin; i < lot.end; ++i) lot.cpus |= homes_.homeOf(owners_[i]);
+    }
+    return lot.cpus;
+  }
+
+  [[nodiscard]] int firstOpen(const Borrower& borrower) {
+    for (Round& round : rounds_) {
+      if (!round.cpus.intersects(borrower.open)) continue;
+      found_ = round.cpus;
+      found_ &= borrower.open;
+      while (!cpusOf(lots_[round.first]).intersects(round.cpus)) ++round.first;
+      std::size_t lot = round.first;
+      while (!cpusOf(lots_[lot]).intersects(found_)) ++lot;
+      found_ &= cpusOf(lots_[lot]);
+      return homes_.nearestTo(layout_, borrower.owner, found_);
+    }
+    return -1;
+  }
+
+  // It has few: they are looked up one by one.
+  [[nodiscard]] int firstHeld(const Borrower& borrower) {
+    const auto place = [&](int cpu) { return std::pair(loans_[at(cpu)], lotOf(cpu)); };
+    int first = borrower.held.first();
+    bool alone = true;
+    for (int cpu = borrower.held.next(first); cpu >= 0; cpu = borrower.held.next(cpu)) {
+      alone = alone && place(cpu) != place(first);
+      if (place(cpu) < place(first)) first = cpu;
+    }
+    if (alone) return first;
+    CpuSet equals;
+    for (const int cpu : borrower.held) {
+      if (place(cpu) == place(first)) equals.add(cpu);
+    }
+    return homes_.nearestTo(layout_, borrower.owner, equals);
   }
 
   const Layout& layout_;
+  HomeMap& homes_;
   const std::vector<LoanParty>& parties_;
-  std::vector<int> owner_;           // party index, kPool, or -1: nobody's home
-  std::vector<std::int64_t> busy_;   // permille of its owner's entitlement in demand
-  std::vector<std::int64_t> given_;  // loans given on it so far
-  std::vector<bool> open_;
+  CpuSet lent_;
+  bool anyIsolated_{false};
+  std::vector<int> loans_;           // per CPU id: given so far
+  std::vector<int> lotOf_;           // per owner
+  std::vector<std::size_t> owners_;  // those that lend, by use
+  std::vector<Lot> lots_;
+  std::vector<Round> rounds_;
+  CpuSet found_;  // scratch
 };
 
-std::vector<int> closeness(const Layout& layout, const GroupTarget& target) {
-  std::vector<int> depth(layout.ids.size(), 0);
-  for (const ContainerTarget& container : target.containers) {
-    for (const int home : layout.toPositions(container.home)) {
-      for (int level = 1; level < kLevels; ++level) {
-        const Layout::Branch& branch = layout.branches[at(layout.paths[at(home)][at(level)])];
-        for (int position = branch.begin; position < branch.end; ++position) depth[at(position)] = std::max(depth[at(position)], level);
-      }
-    }
-  }
-  return depth;
-}
-
 // How many loan lanes the group shall have awake, from its demand and what it has now.
-int wantedLanes(const LoanParty& party, const Snapshot& snapshot, const Config& config, std::optional<Instant>& again) {
+int wantedLanes(const LoanParty& party, int now, const Snapshot& snapshot, const Config& config, std::optional<Instant>& again) {
   const GroupState& group = *party.group;
-  const int now = lanesNow(group);
   const int existing = group.loanLanes * static_cast<int>(group.containers.size());
   const std::int64_t excess = std::min(group.demand, group.ceiling).value - party.target->entitlement.value;
   if (!config.lending || existing == 0) return 0;
@@ -153,87 +204,121 @@ int wantedLanes(const LoanParty& party, const Snapshot& snapshot, const Config& 
 }
 
 // Lanes to containers: who has the CPU on loan keeps it; the others go to whoever has fewest.
-void handOut(const Layout& layout, const Borrower& borrower, const LoanParty& party) {
+void handOut(const Borrower& borrower, const LoanParty& party) {
   const GroupState& group = *party.group;
   std::vector<ContainerTarget>& targets = party.target->containers;
   std::vector<int> left;
-  const auto assign = [&](std::size_t container, int position) {
-    targets[container].loans.add(layout.ids[at(position)]);
+  const auto assign = [&](std::size_t container, int cpu) {
+    targets[container].loans.add(cpu);
     ++targets[container].awakeLoanLanes;
   };
-  for (const int position : borrower.cpus) {
+  for (const int cpu : borrower.cpus) {
     std::size_t keeper = group.containers.size();
     for (std::size_t c = 0; c < group.containers.size() && keeper == group.containers.size(); ++c) {
-      if (group.containers[c].loans.contains(layout.ids[at(position)]) && targets[c].awakeLoanLanes < group.loanLanes) keeper = c;
+      if (group.containers[c].loans.contains(cpu) && targets[c].awakeLoanLanes < group.loanLanes) keeper = c;
     }
     if (keeper < group.containers.size()) {
-      assign(keeper, position);
+      assign(keeper, cpu);
     } else {
-      left.push_back(position);
+      left.push_back(cpu);
     }
   }
-  for (const int position : left) {
+  for (const int cpu : left) {
     std::size_t least = 0;
     for (std::size_t c = 1; c < targets.size(); ++c) {
       if (targets[c].awakeLoanLanes < targets[least].awakeLoanLanes) least = c;
     }
-    assign(least, position);
+    assign(least, cpu);
   }
+}
+
+// What it may be lent: what is lent, but not by itself, and not closed to it.
+void openFor(Borrower& borrower, const GroupState& group, const Lender& lender, const HomeMap& homes) {
+  borrower.open = lender.lent();
+  if (lender.anyIsolated()) borrower.open -= lender.closedFor(group);
+  borrower.open -= homes.homeOf(borrower.owner);
+  for (const ContainerState& container : group.containers) borrower.held |= container.loans;
+  borrower.held &= borrower.open;
+  borrower.cpus.reserve(at(borrower.wanted));
+}
+
+// A lane of a borrower, in the line of all.
+struct Turn {
+  std::int64_t lanes;  // that the borrower has with this one
+  std::int64_t weight;
+  std::size_t borrower;
+  // Compared crosswise: lanes / weight.
+  bool operator<(const Turn& other) const {
+    const std::int64_t mine = lanes * other.weight;
+    const std::int64_t theirs = other.lanes * weight;
+    return mine != theirs ? mine < theirs : borrower < other.borrower;
+  }
+};
+
+// Lanes one at a time, each to the borrower that has least per weight.
+void lendAll(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, Lender& lender) {
+  std::vector<Turn> turns;
+  turns.reserve(borrowers.size() * 4);
+  for (std::size_t b = 0; b < borrowers.size(); ++b) {
+    const GroupState& group = *parties[borrowers[b].party].group;
+    const std::int64_t weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
+    for (int lane = 1; lane <= borrowers[b].wanted; ++lane) turns.push_back({lane, weight, b});
+  }
+  std::sort(turns.begin(), turns.end());
+  for (const Turn& turn : turns) {
+    Borrower& borrower = borrowers[turn.borrower];
+    if (borrower.given + 1 == turn.lanes) lender.lendOne(borrower);  // who got none before gets none now
+  }
+}
+
+void sayOutcome(const Borrower& borrower, const GroupState& group, const Lender& lender, const HomeMap& homes, std::vector<Reason>& reasons) {
+  if (borrower.given < borrower.wanted && lender.anyIsolated()) {
+    const CpuSet refused = (lender.lent() & lender.closedFor(group)) - homes.homeOf(borrower.owner);
+    if (!refused.empty())
+      reasons.push_back({group.id, ReasonCode::LoanRefusedIsolation, borrower.wanted - borrower.given, 0, lender.ownerOfLast(refused)});
+  }
+  if (borrower.given > borrower.before) reasons.push_back({group.id, ReasonCode::LoanWoken, borrower.given - borrower.before, 0, {}});
+  if (borrower.given < borrower.before) reasons.push_back({group.id, ReasonCode::LoanParked, borrower.before - borrower.given, 0, {}});
+}
+
+void sayIdle(const GroupState& group, int before, const Config& config, std::vector<Reason>& reasons) {
+  if (before > 0) reasons.push_back({group.id, ReasonCode::LoanParked, before, 0, {}});
+  if (!config.lending && group.queuedBeyondOwnLanes && group.loanLanes > 0) reasons.push_back({group.id, ReasonCode::LendingOff, 0, 0, {}});
 }
 }  // namespace
 
-void planLoans(const Layout& layout, const std::vector<LoanParty>& parties, const CpuSet& pool, const Snapshot& snapshot, const Config& config,
+void planLoans(const Layout& layout, HomeMap& homes, const std::vector<LoanParty>& parties, const Snapshot& snapshot, const Config& config,
                std::vector<Reason>& reasons, std::optional<Instant>& again) {
+  std::vector<int> before(parties.size(), 0);
   std::vector<Borrower> borrowers;
+  borrowers.reserve(parties.size());
   for (std::size_t i = 0; i < parties.size(); ++i) {
-    const GroupState& group = *parties[i].group;
-    const int wanted = wantedLanes(parties[i], snapshot, config, again);
-    if (wanted == 0) {
-      if (lanesNow(group) > 0) reasons.push_back({group.id, ReasonCode::LoanParked, lanesNow(group), 0, {}});
-      if (!config.lending && group.queuedBeyondOwnLanes && group.loanLanes > 0) reasons.push_back({group.id, ReasonCode::LendingOff, 0, 0, {}});
-      continue;
-    }
-    Borrower borrower;
+    if (parties[i].target->pending) continue;
+    before[i] = lanesNow(*parties[i].group);
+    const int wanted = wantedLanes(parties[i], before[i], snapshot, config, again);
+    if (wanted == 0) continue;
+    Borrower& borrower = borrowers.emplace_back();
     borrower.party = i;
+    borrower.owner = parties[i].target->inPool ? homes.pool() : i;
+    borrower.before = before[i];
     borrower.wanted = wanted;
-    borrower.weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
-    borrowers.push_back(std::move(borrower));
   }
-  if (borrowers.empty()) return;
-
-  Lender lender(layout, parties, pool);
-  for (Borrower& borrower : borrowers) {
-    const LoanParty& party = parties[borrower.party];
-    std::vector<char> hasNow(layout.ids.size(), 0);
-    for (const ContainerState& container : party.group->containers) {
-      for (const int id : container.loans) {
-        if (const int position = layout.positionOf(id); position >= 0) hasNow[at(position)] = 1;
-      }
+  std::optional<Lender> lender;
+  if (!borrowers.empty()) {
+    lender.emplace(layout, homes, parties);
+    for (Borrower& borrower : borrowers) openFor(borrower, *parties[borrower.party].group, *lender, homes);
+    lendAll(borrowers, parties, *lender);
+  }
+  auto next = borrowers.begin();
+  for (std::size_t i = 0; i < parties.size(); ++i) {
+    if (parties[i].target->pending) continue;
+    if (next != borrowers.end() && next->party == i) {
+      handOut(*next, parties[i]);
+      sayOutcome(*next, *parties[i].group, *lender, homes, reasons);
+      ++next;
+    } else {
+      sayIdle(*parties[i].group, before[i], config, reasons);
     }
-    borrower.order = lender.orderFor(borrower.party, party.target->inPool, closeness(layout, *party.target), hasNow);
-    lender.closeForIsolation(borrower);
-  }
-  while (true) {
-    std::size_t next = borrowers.size();
-    for (std::size_t b = 0; b < borrowers.size(); ++b) {
-      if (borrowers[b].given >= borrowers[b].wanted) continue;
-      // Least per weight: (given+1)/weight, compared crosswise.
-      if (next == borrowers.size() || (borrowers[b].given + 1) * borrowers[next].weight < (borrowers[next].given + 1) * borrowers[b].weight) next = b;
-    }
-    if (next == borrowers.size()) break;
-    Borrower& borrower = borrowers[next];
-    if (lender.lendOne(borrower)) continue;
-    if (borrower.refused)
-      reasons.push_back(
-          {parties[borrower.party].group->id, ReasonCode::LoanRefusedIsolation, borrower.wanted - borrower.given, 0, borrower.refusedBy});
-    borrower.wanted = borrower.given;
-  }
-  for (const Borrower& borrower : borrowers) {
-    handOut(layout, borrower, parties[borrower.party]);
-    const GroupState& group = *parties[borrower.party].group;
-    const int before = lanesNow(group);
-    if (borrower.given > before) reasons.push_back({group.id, ReasonCode::LoanWoken, borrower.given - before, 0, {}});
-    if (borrower.given < before) reasons.push_back({group.id, ReasonCode::LoanParked, before - borrower.given, 0, {}});
   }
 }
 

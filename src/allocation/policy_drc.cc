@@ -1,468 +1,83 @@
-// drc: Coterie's own policy. Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> loans ->
-// steps. See sizing.h, selection.h, improve.h, assignment.h, loans.h, plan_steps.h.
+// drc: Coterie's own policy. Placement (placement.h) -> loans (loans.h) -> steps (plan_steps.h). Where an isolated group cannot get to its place,
+// because nobody could make room first without standing beside somebody, the plan is made again with that group where it is.
 #include <algorithm>
-#include <map>
-#include <tuple>
 
-#include "allocation/assignment.h"
-#include "allocation/improve.h"
 #include "allocation/isolation.h"
 #include "allocation/loans.h"
+#include "allocation/placement.h"
 #include "allocation/policy.h"
-#include "allocation/selection.h"
-#include "allocation/sizing.h"
 
 namespace coterie::allocation {
 
 namespace {
-constexpr std::int64_t kCpu = 1000;
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-// The bucket, refilled to now. Only the time that became tokens is used up, so that frequent decisions lose nothing.
-MoveBucket refill(const MoveBucket& bucket, Instant now, int cpus) {
-  const std::int64_t depth = std::max<std::int64_t>(2, cpus / 8) * kCpu;
-  const std::int64_t perMinute = Nanos(Seconds(60)).count();
-  const std::int64_t elapsed = std::clamp<std::int64_t>((now - bucket.updated).count(), 0, perMinute);
-  const std::int64_t tokens = depth * (elapsed / 1000) / (perMinute / 1000);
-  if (bucket.level.value + tokens >= depth) return {MilliCpu(depth), now};
-  return {bucket.level + MilliCpu(tokens), bucket.updated + Nanos(tokens * perMinute / depth)};
+void againBy(Plan& plan, Instant time) {
+  if (!plan.decideAgainAt || time < *plan.decideAgainAt) plan.decideAgainAt = time;
 }
 
-class Drc {
- public:
-  Drc(const Problem& problem, const std::vector<bool>& pinned)
-      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {}
-
-  // The isolated groups that cannot get to where the plan has them: it is to be made again with these pinned.
-  [[nodiscard]] std::vector<bool> blocked() const {
-    std::vector<bool> found = blocked_;
-    for (std::size_t g = 0; g < found.size(); ++g) found[g] = found[g] && isolated(*groups_[g]) && !pinned_[g];
-    return found;
-  }
-
-  Plan run() {
-    plan_.groups = emptyTargets(problem_);
-    units_ = unitSizes(layout_);
-    pending_ = choosePending(groups_, layout_.size(), units_);
-    while (!claim()) pendOneIsolated();
-    countOpen();
-    sayEntitlements();
-    select();
-    assign();
-    lend();
-    blocked_ = finish(problem_, plan_);
-    // What makes room now may let them pass with the next plan.
-    if (std::find(pinned_.begin(), pinned_.end(), true) != pinned_.end() && !plan_.steps.empty()) againBy(problem_.snapshot.now + Seconds(1));
-    sortReasons();
-    return std::move(plan_);
-  }
-
- private:
-  void say(std::size_t group, ReasonCode code, std::int64_t a, std::int64_t b = 0) { plan_.reasons.push_back({groups_[group]->id, code, a, b, {}}); }
-
-  // By group; those of one group stay in the order in which the stages gave them.
-  void sortReasons() {
-    std::vector<std::pair<GroupId, std::size_t>> order;
-    for (std::size_t i = 0; i < plan_.reasons.size(); ++i) order.emplace_back(plan_.reasons[i].group, i);
-    std::sort(order.begin(), order.end());
-    std::vector<Reason> sorted;
-    sorted.reserve(order.size());
-    for (const auto& [group, index] : order) sorted.push_back(plan_.reasons[index]);
-    plan_.reasons = std::move(sorted);
-  }
-
-  // Who claims what; false if the units that there are do not suffice.
-  bool claim() {
-    size({});
-    std::vector<UnitClaim> claims = unitClaims();
-    chooseUnits(claims, layout_, holders_);
-    std::vector<std::int64_t> inUnits = sizing_.milli;
-    for (const UnitClaim& claim : claims) {
-      if (claim.cpus.empty() || (!claim.pinned && static_cast<int>(claim.cpus.size()) < claim.need)) return false;
-      std::int64_t& amount = inUnits[at(claimants_[at(claim.claimant)].group)];
-      amount = 0;
-      for (const int position : claim.cpus) amount += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
-    }
-    // Units may come to more or less than was asked for: the others share what is really left.
-    if (inUnits != sizing_.milli) {
-      for (UnitClaim& claim : claims) claim.claimant = claimants_[at(claim.claimant)].group;
-      size(inUnits);
-      for (UnitClaim& claim : claims) claim.claimant = claimantOf_[at(claim.claimant)];
-    }
-    return takeUnits(claims);
-  }
-
-  void size(const std::vector<std::int64_t>& inUnits) {
-    sizing_ = entitlements(groups_, pending_, layout_.capacity, layout_.grain(), units_, inUnits);
-    inPool_ = choosePool(groups_, pending_, sizing_.milli, layout_.size(), units_);
-    claimants_.clear();
-    poolClaimant_ = kFree;
-    makeClaimants();
-    findHolders();
-  }
-
-  [[nodiscard]] bool isIsolated(std::size_t claimant) const {
-    return claimants_[claimant].group >= 0 && isolated(*groups_[at(claimants_[claimant].group)]);
-  }
-
-  [[nodiscard]] std::vector<UnitClaim> unitClaims() const {
-    std::vector<UnitClaim> claims;
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (!isIsolated(c)) continue;
-      const GroupState& group = *groups_[at(claimants_[c].group)];
-      UnitClaim claim;
-      claim.claimant = static_cast<int>(c);
-      claim.isolation = group.isolation;
-      claim.pinned = pinned_[at(claimants_[c].group)];
-      claim.need = static_cast<int>(std::max<std::int64_t>(1, cpusForFloor(group.floor)));
-      claim.wanted = static_cast<int>(claimants_[c].entitlement / kCpu);
-      for (int position = 0; position < layout_.size(); ++position) {
-        if (holders_[at(position)] == claim.claimant) claim.held.push_back(position);
-      }
-      claims.push_back(std::move(claim));
-    }
-    return claims;
-  }
-
-  // False if they leave too little for what the others need.
-  bool takeUnits(const std::vector<UnitClaim>& claims) {
-    unitOwner_.assign(layout_.ids.size(), kFree);
-    if (claims.empty()) return true;
-    int left = layout_.size();
-    for (const UnitClaim& claim : claims) {
-      left -= static_cast<int>(claim.cpus.size());
-      for (const int position : claim.cpus) {
-        const int kind = layout_.kinds[at(position)];
-        unitOwner_[at(position)] = claim.claimant;
-        ++claimants_[at(claim.claimant)].cpus[at(kind)];
-        const int holder = holders_[at(position)];
-        if (holder != kFree && holder != claim.claimant) --claimants_[at(holder)].held[at(kind)];
-      }
-    }
-    for (std::size_t c = 0; c < claimants_.size(); ++c) left -= isIsolated(c) ? 0 : static_cast<int>(claimants_[c].need);
-    return left >= 0;
-  }
-
-  // Units of different sizes may not fit although they would by count: the youngest of the lowest band waits.
-  void pendOneIsolated() {
-    int last = -1;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (pending_[g] || !isolated(*groups_[g])) continue;
-      const auto key = [&](std::size_t i) { return std::tuple(groups_[i]->band, groups_[i]->joined, groups_[i]->id); };
-      if (last < 0 || key(g) > key(at(last))) last = static_cast<int>(g);
-    }
-    pending_[at(last)] = true;
-  }
-
-  // The CPUs that are in nobody's units, among all others.
-  void countOpen() {
-    Supply supply(layout_);
-    std::map<TenantId, std::int64_t> inUnits;
-    std::vector<Claimant> open;
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (!isIsolated(c)) continue;
-      for (int kind = 0; kind < layout_.kindCount; ++kind) {
-        const std::int64_t capacity = layout_.capacityOfKind[at(kind)] * claimants_[c].cpus[at(kind)];
-        supply.cpusOfKind[at(kind)] -= claimants_[c].cpus[at(kind)];
-        supply.capacity -= capacity;
-        inUnits[claimants_[c].tenant] += capacity;
-      }
-    }
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (isIsolated(c)) continue;
-      open.push_back(claimants_[c]);
-      if (open.back().tenantLimit != kNoCap) open.back().tenantLimit -= inUnits[open.back().tenant];
-    }
-    countWhole(open, layout_, supply, problem_.config.keepLeftover.value);
-    auto next = open.begin();
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (!isIsolated(c)) claimants_[c] = *next++;
-    }
-  }
-
-  // Per tenant: what its cap leaves beside its shares of the pool.
-  [[nodiscard]] std::vector<std::int64_t> exclusiveLimits() const {
-    std::vector<std::int64_t> limits;
-    for (const Entitlements::Tenant& tenant : sizing_.tenants) limits.push_back(tenant.limit);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (pending_[g] || !inPool_[g]) continue;
-      if (std::int64_t& limit = limits[at(sizing_.tenantOf[g])]; limit != kNoCap) limit -= sizing_.milli[g];
-    }
-    return limits;
-  }
-
-  void makeClaimants() {
-    Claimant pool;
-    std::int64_t poolFloor = 0;
-    bool anyPool = false;
-    const std::vector<std::int64_t> limits = exclusiveLimits();
-    claimantOf_.assign(groups_.size(), kFree);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (pending_[g]) continue;
-      if (inPool_[g]) {
-        anyPool = true;
-        pool.entitlement += sizing_.milli[g];
-        poolFloor += std::max<std::int64_t>(0, groups_[g]->floor.value);
-        continue;
-      }
-      Claimant claimant;
-      claimant.group = static_cast<int>(g);
-      claimant.tenant = groups_[g]->tenant;
-      claimant.entitlement = sizing_.milli[g];
-      claimant.need = std::max<std::int64_t>(1, cpusForFloor(*groups_[g], units_));
-      claimant.tenantLimit = limits[at(sizing_.tenantOf[g])];
-      claimantOf_[g] = static_cast<int>(claimants_.size());
-      claimants_.push_back(claimant);
-    }
-    if (!anyPool) return;
-    pool.need = std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor)));
-    poolClaimant_ = static_cast<int>(claimants_.size());
-    claimants_.push_back(pool);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (inPool_[g]) claimantOf_[g] = poolClaimant_;
-    }
-  }
-
-  // Who holds each CPU now, as far as it may keep it: the pool what is the pool's, a group what it alone owns, of several the first.
-  void findHolders() {
-    holders_.assign(layout_.ids.size(), kFree);
-    if (poolClaimant_ != kFree) {
-      for (const int position : layout_.toPositions(problem_.snapshot.pool)) holders_[at(position)] = poolClaimant_;
-    }
-    for (const bool pool : {false, true}) {
-      for (std::size_t g = 0; g < groups_.size(); ++g) {
-        if (pending_[g] || inPool_[g] != pool) continue;
-        for (const ContainerState& container : groups_[g]->containers) {
-          for (const int id : container.home) {
-            const int position = layout_.positionOf(id);
-            if (position >= 0 && holders_[at(position)] == kFree) holders_[at(position)] = claimantOf_[g];
-          }
-        }
-      }
-    }
-    for (std::size_t position = 0; position < holders_.size(); ++position) {
-      if (holders_[position] != kFree) ++claimants_[at(holders_[position])].held[at(layout_.kinds[position])];
-    }
-  }
-
-  void sayEntitlements() {
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const GroupState& group = *groups_[g];
-      plan_.groups[g].entitlement = MilliCpu(sizing_.milli[g]);
-      plan_.groups[g].pending = pending_[g];
-      plan_.groups[g].inPool = inPool_[g];
-      if (pending_[g]) {
-        say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group, units_) * kCpu), freeFor(g));
-        continue;
-      }
-      say(g, ReasonCode::EntitledByWeight, sizing_.milli[g], sizing_.milli[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
-      if (group.floor.value > 0 && sizing_.milli[g] <= cpusForFloor(group.floor) * kCpu && sizing_.milli[g] >= group.floor.value)
-        say(g, ReasonCode::RaisedToFloor, group.floor.value);
-      if (sizing_.milli[g] >= group.ceiling.value) say(g, ReasonCode::CappedAtCeiling, group.ceiling.value);
-      if (sizing_.stoppedByCap[g] || (!inPool_[g] && claimants_[at(claimantOf_[g])].stoppedByCap)) {
-        const Entitlements::Tenant& tenant = sizing_.tenants[at(sizing_.tenantOf[g])];
-        say(g, ReasonCode::CappedByQuota, tenant.cap, tenant.total);
-      }
-      if (inPool_[g]) say(g, ReasonCode::PoolMember, sizing_.milli[g]);
-      if (isolated(group)) say(g, ReasonCode::IsolationCharged, claimants_[at(claimantOf_[g])].total(), sizing_.plain[g]);
-      if (isolated(group) && pinned_[g]) say(g, ReasonCode::IsolationBlocked, claimants_[at(claimantOf_[g])].total(), sizing_.milli[g] / kCpu);
-    }
-  }
-
-  [[nodiscard]] std::int64_t freeFor(std::size_t without) const {
-    FloorCount count(units_);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (g != without && !pending_[g]) count.add(*groups_[g]);
-    }
-    return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
-  }
-
-  [[nodiscard]] int chunkOf(const Claimant& claimant) const {
-    if (claimant.group < 0) return std::max(1, claimant.total());
-    return std::max(1, claimant.total() / static_cast<int>(groups_[at(claimant.group)]->containers.size()));
-  }
-
-  void select() {
-    std::vector<TenantId> tenants;
-    for (const Claimant& claimant : claimants_) tenants.push_back(claimant.group < 0 ? TenantId{} : claimant.tenant);
-    board_.emplace(layout_, tenants);
-    for (int position = 0; position < layout_.size(); ++position) {
-      const int owner = unitOwner_[at(position)] != kFree ? unitOwner_[at(position)] : holders_[at(position)];
-      if (owner != kFree && (unitOwner_[at(position)] != kFree || !isIsolated(at(owner)))) board_->give(position, owner);
-    }
-    for (int kind = 0; kind < layout_.kindCount; ++kind) {
-      for (std::size_t c = 0; c < claimants_.size(); ++c) {
-        if (!isIsolated(c)) board_->shed(static_cast<int>(c), kind, claimants_[c].held[at(kind)] - claimants_[c].cpus[at(kind)]);
-      }
-    }
-    // Growers before newcomers, the largest first.
-    struct Turn {
-      bool newcomer;
-      int missing;
-      int claimant;
-    };
-    std::vector<Turn> turns;
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      const int owned = static_cast<int>(board_->owned(static_cast<int>(c)).size());
-      turns.push_back({owned == 0, claimants_[c].total() - owned, static_cast<int>(c)});
-    }
-    std::sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {
-      if (a.newcomer != b.newcomer) return b.newcomer;
-      return a.missing != b.missing ? a.missing > b.missing : a.claimant < b.claimant;
-    });
-    for (const Turn& turn : turns) {
-      const Claimant& claimant = claimants_[at(turn.claimant)];
-      for (int kind = 0; kind < layout_.kindCount; ++kind) {
-        int owned = 0;
-        for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
-        board_->grow(turn.claimant, kind, claimant.cpus[at(kind)] - owned, chunkOf(claimant));
-      }
-    }
-    moveForFit();
-  }
-
-  void moveForFit() {
-    const Snapshot& snapshot = problem_.snapshot;
-    plan_.bucket = refill(snapshot.bucket, snapshot.now, layout_.size());
-    std::vector<Movable> movables(claimants_.size());
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (claimants_[c].group < 0) continue;
-      const GroupState& group = *groups_[at(claimants_[c].group)];
-      movables[c].fixed = isolated(group);
-      movables[c].isolation = group.isolation;
-      movables[c].mayMove = !group.lastOptionalMove || *group.lastOptionalMove + problem_.config.optionalMoveInterval <= snapshot.now;
-      for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
-    }
-    MoveOutcome outcome = improve(*board_, holders_, movables, plan_.bucket.level.value, problem_.config);
-    homes_ = std::move(outcome.homes);
-    plan_.bucket.level = MilliCpu(outcome.bucketLeft);
-    for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (claimants_[c].group < 0) continue;
-      const std::size_t g = at(claimants_[c].group);
-      if (outcome.moved[c] > 0) {
-        plan_.groups[g].moved = true;
-        say(g, ReasonCode::MovedForBetterFit, outcome.moved[c], outcome.gain[c] / 4);
-      }
-      if (outcome.deferredByTime[c] && groups_[g]->lastOptionalMove) defer(g, *groups_[g]->lastOptionalMove + problem_.config.optionalMoveInterval);
-      if (outcome.deferredByBucket[c]) defer(g, snapshot.now + Nanos(Seconds(60)) / std::max(2, layout_.size() / 8));
-    }
-  }
-
-  void defer(std::size_t g, Instant until) {
-    say(g, ReasonCode::MoveDeferred, (until - problem_.snapshot.now).count());
-    againBy(until);
-  }
-
-  void againBy(Instant time) {
-    if (!plan_.decideAgainAt || time < *plan_.decideAgainAt) plan_.decideAgainAt = time;
-  }
-
-  void assign() {
-    if (poolClaimant_ != kFree) plan_.pool = layout_.toSet(board_->owned(poolClaimant_));
-    const std::int64_t poolEntitlement = poolClaimant_ == kFree ? 1 : std::max<std::int64_t>(1, claimants_[at(poolClaimant_)].entitlement);
-    const std::int64_t poolGroups = std::count(inPool_.begin(), inPool_.end(), true);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      GroupTarget& target = plan_.groups[g];
-      if (pending_[g]) continue;
-      sayLost(g);
-      if (inPool_[g]) {
-        placeOnAll(target, plan_.pool);
-        target.cpuWeight = std::clamp<std::int64_t>(100 * poolGroups * sizing_.milli[g] / poolEntitlement, 1, 10000);
-        continue;
-      }
-      const std::vector<int>& cpus = board_->owned(claimantOf_[g]);
-      const std::vector<Positions>& homes = homes_[at(claimantOf_[g])];
-      for (std::size_t c = 0; c < homes.size(); ++c) {
-        target.containers[c].home = layout_.toSet(homes[c]);
-        target.containers[c].ownLanes = static_cast<int>(homes[c].size());
-      }
-      if (isolated(*groups_[g])) limitLanes(target, groups_[g]->ceiling);
-      target.cpuWeight = 100 * static_cast<std::int64_t>(homes.size());
-      sayPlace(g, cpus);
-    }
-  }
-
-  // Whole units may be more than a ceiling: what is above it stays idle.
-  static void limitLanes(GroupTarget& target, MilliCpu ceiling) {
-    std::int64_t left = std::max<std::int64_t>(1, cpusForFloor(ceiling));
+void endLoans(std::vector<GroupTarget>& targets) {
+  for (GroupTarget& target : targets) {
     for (ContainerTarget& container : target.containers) {
-      container.ownLanes = static_cast<int>(std::clamp<std::int64_t>(left, 1, container.ownLanes));
-      left -= container.ownLanes;
+      if (container.awakeLoanLanes == 0) continue;
+      container.loans.clear();
+      container.awakeLoanLanes = 0;
     }
   }
+}
 
-  void sayLost(std::size_t g) {
-    for (const ContainerState& container : groups_[g]->containers) {
-      for (const int id : container.home) {
-        if (!layout_.usable.contains(id)) say(g, ReasonCode::MovedOffline, id);
-      }
-    }
+// `there`: the plan's targets are the placement's already, with the last decision's loans.
+void takeOver(const Problem& problem, const Placement& placement, bool there, Plan& plan) {
+  const Instant now = problem.snapshot.now;
+  if (there) {
+    endLoans(plan.groups);
+  } else {
+    plan.groups = placement.groups;
+    plan.pool = placement.pool;
   }
-
-  void sayPlace(std::size_t g, const std::vector<int>& cpus) {
-    const Claimant& claimant = claimants_[at(claimantOf_[g])];
-    const auto kept = std::count_if(cpus.begin(), cpus.end(), [&](int position) { return holders_[at(position)] == claimantOf_[g]; });
-    for (int kind = 0; kind < layout_.kindCount; ++kind) {
-      if (claimant.granted[at(kind)] == 0) continue;
-      int last = -1;
-      for (const int position : cpus) last = layout_.kinds[at(position)] == kind ? std::max(last, layout_.ids[at(position)]) : last;
-      say(g, claimant.held[at(kind)] >= claimant.cpus[at(kind)] ? ReasonCode::LeftoverKept : ReasonCode::LeftoverGranted, last);
-    }
-    if (claimant.refusedRemainder > 0 && claimant.granted == std::array<int, kMaxKinds>{})
-      say(g, ReasonCode::LeftoverRefused, claimant.refusedRemainder, claimant.winnersRemainder);
-    if (kept > 0) say(g, ReasonCode::KeptInPlace, kept);
-    const DomainLevel level = commonLevel(layout_, cpus);
-    const Layout::Branch& home = layout_.branches[at(layout_.paths[at(cpus.front())][at(static_cast<int>(level))])];
-    int nodes = 0;
-    int lastNode = -1;
-    for (const int position : cpus) {
-      const int node = layout_.paths[at(position)][at(static_cast<int>(DomainLevel::Node))];
-      nodes += node != lastNode ? 1 : 0;
-      lastNode = node;
-    }
-    if (nodes > 1) {
-      say(g, ReasonCode::SpansDomains, nodes);
-    } else {
-      say(g, ReasonCode::PlacedTogether, static_cast<std::int64_t>(level), home.id);
-    }
+  plan.reasons = placement.reasons;
+  plan.bucket = bucketNow(problem);
+  plan.bucket.level -= placement.tokensUsed;
+  plan.decideAgainAt.reset();
+  for (const Deferral& deferral : placement.deferrals) {
+    const Instant until = deferral.by == DeferredBy::Interval
+                              ? *problem.groups[deferral.group]->lastOptionalMove + problem.config.optionalMoveInterval
+                              : now + Nanos(Seconds(60)) / std::max(2, problem.layout.size() / 8);
+    plan.reasons[deferral.reason].a = (until - now).count();
+    againBy(plan, until);
   }
+}
 
-  void lend() {
-    std::vector<LoanParty> parties;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (!pending_[g]) parties.push_back({groups_[g], &plan_.groups[g]});
-    }
-    planLoans(layout_, parties, plan_.pool, problem_.snapshot, problem_.config, plan_.reasons, plan_.decideAgainAt);
-  }
-
-  const Problem& problem_;
-  const Layout& layout_;
-  const std::vector<const GroupState*>& groups_;
-  const std::vector<bool>& pinned_;  // per group
-  std::vector<bool> blocked_;
-  Plan plan_;
-  std::vector<bool> pending_;
-  std::vector<bool> inPool_;
-  Entitlements sizing_;
-  std::vector<Claimant> claimants_;
-  std::vector<int> claimantOf_;  // per group; kFree for pending ones
-  int poolClaimant_{kFree};
-  UnitSizes units_;
-  std::vector<int> unitOwner_;  // per position: the isolated claimant whose unit it is in
-  std::vector<int> holders_;    // per position: the claimant that holds it now
-  std::optional<Board> board_;
-  std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
-};
+void lend(const Problem& problem, HomeMap& homes, Plan& plan) {
+  std::vector<LoanParty> parties;
+  parties.reserve(plan.groups.size());
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) parties.push_back({problem.groups[g], &plan.groups[g]});
+  const auto placed = static_cast<std::ptrdiff_t>(plan.reasons.size());
+  planLoans(problem.layout, homes, parties, problem.snapshot, problem.config, plan.reasons, plan.decideAgainAt);
+  std::inplace_merge(plan.reasons.begin(), plan.reasons.begin() + placed, plan.reasons.end(),
+                     [](const Reason& a, const Reason& b) { return a.group < b.group; });
+}
 }  // namespace
 
-Plan planDrc(const Problem& problem) {
+void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan) {
   std::vector<bool> pinned(problem.groups.size(), false);
+  Placement* placement = &kept.of(problem);
+  bool there = kept.taken();
+  Placement around;  // those that stay where they are
   while (true) {
-    Drc drc(problem, pinned);
-    Plan plan = drc.run();
-    const std::vector<bool> blocked = drc.blocked();
-    if (std::find(blocked.begin(), blocked.end(), true) == blocked.end()) return plan;
-    for (std::size_t g = 0; g < pinned.size(); ++g) pinned[g] = pinned[g] || blocked[g];
+    takeOver(problem, *placement, there, plan);
+    lend(problem, placement->homes, plan);
+    const std::vector<bool> blocked = orderSteps(problem, plan);
+    // What makes room now may let them pass with the next plan.
+    if (placement == &around && !plan.steps.empty()) againBy(plan, problem.snapshot.now + Seconds(1));
+    bool again = false;
+    for (std::size_t g = 0; g < pinned.size(); ++g) {
+      if (!blocked[g] || pinned[g] || !isolated(*problem.groups[g])) continue;
+      pinned[g] = again = true;
+    }
+    if (!again) return;
+    around = place(problem, pinned);
+    placement = &around;
+    there = false;
+    kept.leave();
   }
 }
 

@@ -1,4 +1,4 @@
-// Snapshots in a few words, for tests, benches and examples. Ids ascend in the order of calls. At most 512 groups (references stay valid).
+// Snapshots in a few words, for tests, benches and examples. Ids ascend in the order of calls. At most 2,048 groups (references stay valid).
 // Pure. Thread-compatible.
 #pragma once
 
@@ -11,7 +11,7 @@ class SnapshotBuilder {
   explicit SnapshotBuilder(const Machine& machine) {
     snapshot.machine = &machine;
     snapshot.now = Instant(Seconds(1000));
-    snapshot.groups.reserve(512);
+    snapshot.groups.reserve(2048);
   }
 
   GroupState& group(int tenant, int containers = 1) {

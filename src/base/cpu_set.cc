@@ -1,16 +1,10 @@
 #include "base/cpu_set.h"
 
-#include <algorithm>
-#include <cassert>
 #include <charconv>
 
 namespace coterie {
 
 namespace {
-constexpr int kBits = 64;
-std::size_t wordOf(int id) { return static_cast<std::size_t>(id) / kBits; }
-std::uint64_t bitOf(int id) { return std::uint64_t{1} << (static_cast<unsigned>(id) % kBits); }
-
 Error badList(std::string_view list) {
   return {Code::InvalidArgument, "InvalidCpuList", "\"" + std::string(list) + "\" is not a CPU list such as 0-3,8"};
 }
@@ -65,45 +59,31 @@ std::string CpuSet::toString() const {
   return text;
 }
 
-void CpuSet::add(int id) {
-  assert(id >= 0 && id < kMaxId);
-  if (wordOf(id) >= words_.size()) words_.resize(wordOf(id) + 1);
-  words_[wordOf(id)] |= bitOf(id);
-}
-
-void CpuSet::remove(int id) {
-  if (id >= 0 && wordOf(id) < words_.size()) words_[wordOf(id)] &= ~bitOf(id);
-}
-
-bool CpuSet::contains(int id) const { return id >= 0 && wordOf(id) < words_.size() && (words_[wordOf(id)] & bitOf(id)) != 0; }
-
-bool CpuSet::empty() const {
-  return std::all_of(words_.begin(), words_.end(), [](std::uint64_t word) { return word == 0; });
+void CpuSet::enlarge(std::size_t words) {
+  if (small()) large_.assign(small_.begin(), small_.end()), small_ = {};
+  large_.resize(words);
 }
 
 int CpuSet::count() const {
+  const std::uint64_t* const mine = words();
   int total = 0;
-  for (const std::uint64_t word : words_) total += std::popcount(word);
+  for (std::size_t i = 0; i < size(); ++i) total += std::popcount(mine[i]);
   return total;
 }
 
-int CpuSet::first() const { return next(-1); }
-
-int CpuSet::next(int after) const {
-  const int from = after + 1;
-  std::size_t index = wordOf(from);
-  if (index >= words_.size()) return -1;
-  std::uint64_t word = words_[index] & (~std::uint64_t{0} << (static_cast<unsigned>(from) % kBits));
-  while (word == 0) {
-    if (++index >= words_.size()) return -1;
-    word = words_[index];
-  }
-  return static_cast<int>(index) * kBits + std::countr_zero(word);
+int CpuSet::intersectionCount(const CpuSet& other) const {
+  const std::uint64_t* const mine = words();
+  const std::uint64_t* const theirs = other.words();
+  const std::size_t common = std::min(size(), other.size());
+  int total = 0;
+  for (std::size_t i = 0; i < common; ++i) total += std::popcount(mine[i] & theirs[i]);
+  return total;
 }
 
 int CpuSet::last() const {
-  for (std::size_t index = words_.size(); index > 0; --index) {
-    if (words_[index - 1] != 0) return static_cast<int>(index - 1) * kBits + (kBits - 1 - std::countl_zero(words_[index - 1]));
+  const std::uint64_t* const mine = words();
+  for (std::size_t index = size(); index > 0; --index) {
+    if (mine[index - 1] != 0) return static_cast<int>(index - 1) * kBits + (kBits - 1 - std::countl_zero(mine[index - 1]));
   }
   return -1;
 }
@@ -113,49 +93,6 @@ std::vector<int> CpuSet::toVector() const {
   for (const int id : *this) ids.push_back(id);
   return ids;
 }
-
-bool CpuSet::isSubsetOf(const CpuSet& other) const {
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    const std::uint64_t theirs = i < other.words_.size() ? other.words_[i] : 0;
-    if ((words_[i] & ~theirs) != 0) return false;
-  }
-  return true;
-}
-
-bool CpuSet::intersects(const CpuSet& other) const {
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) {
-    if ((words_[i] & other.words_[i]) != 0) return true;
-  }
-  return false;
-}
-
-int CpuSet::intersectionCount(const CpuSet& other) const {
-  int total = 0;
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) total += std::popcount(words_[i] & other.words_[i]);
-  return total;
-}
-
-CpuSet& CpuSet::operator|=(const CpuSet& other) {
-  if (other.words_.size() > words_.size()) words_.resize(other.words_.size());
-  for (std::size_t i = 0; i < other.words_.size(); ++i) words_[i] |= other.words_[i];
-  return *this;
-}
-
-CpuSet& CpuSet::operator&=(const CpuSet& other) {
-  if (words_.size() > other.words_.size()) words_.resize(other.words_.size());
-  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
-  return *this;
-}
-
-CpuSet& CpuSet::operator-=(const CpuSet& other) {
-  const std::size_t common = std::min(words_.size(), other.words_.size());
-  for (std::size_t i = 0; i < common; ++i) words_[i] &= ~other.words_[i];
-  return *this;
-}
-
-bool operator==(const CpuSet& a, const CpuSet& b) { return a.isSubsetOf(b) && b.isSubsetOf(a); }
 
 bool operator<(const CpuSet& a, const CpuSet& b) {
   int left = a.first();

@@ -34,6 +34,7 @@ struct Cpu {
   int socket{0};            // index of its Socket domain
   int kind{0};              // 0 = the fastest kind of core (P), 1 = the next (E), ...
   MilliCpu capacity{1000};  // 1000 for the fastest kind; less for slower ones
+  friend bool operator==(const Cpu&, const Cpu&) = default;
 };
 
 enum class MemoryKind : std::uint8_t {
@@ -51,6 +52,7 @@ struct MemoryNode {
   std::vector<int> distance;          // SLIT row, in the order of Machine::memoryNodes; empty: unknown (10 to itself, 20 to others)
   MemoryKind kind{MemoryKind::Dram};  // of a memory-only node as far as it is known
   CpuSet near;                        // of a memory-only node: the CPUs it is attached to; empty: unknown, or the whole machine
+  friend bool operator==(const MemoryNode&, const MemoryNode&) = default;
 };
 
 enum class DeviceKind : std::uint8_t { Gpu, Coprocessor, Network, Fabric, Storage };
