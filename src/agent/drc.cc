@@ -268,7 +268,7 @@ GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
     }
     view.grant += MilliCpu(1000) * container.published.loanLanes;
     view.containers.push_back(
-        {id, container.ready, container.stuckWrites > 0, container.wanted.home, container.wanted.loans, container.published, std::nullopt});
+        {id, container.ready, container.stuckWrites > 0, container.contested, container.wanted.home, container.wanted.loans, container.published, std::nullopt});
   }
   return view;
 }

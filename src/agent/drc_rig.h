@@ -120,7 +120,7 @@ struct DrcRig {
   explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {}) : machine(shape), kernel(shape.online) {
     if (!config.reserved) config.reserved = CpuSet{};
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,
-                                           [this](GroupId group) { return demand[group]; }},
+                                           [this](GroupId group) { return demand[group]; }, [] { return std::vector<std::string>{"kubelet"}; }},
                                 config);
     applier.setAfterStep([this] { checkHomes(); });
     EXPECT_TRUE(drc->start().ok());
