@@ -320,16 +320,21 @@ bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContai
   return ports_.controller.traits().memoryNodes && !container.wanted.memoryNodes.empty() && seen.memoryNodes != container.wanted.memoryNodes;
 }
 
+// It has what was written, and the kernel grants less or other CPUs: somebody changed a set above (cgroups v2 allows that; v1 does not).
+bool Drc::Impl::cutFromAbove(const ObservedContainer& seen) {
+  return !seen.home.empty() && !seen.effective.empty() && seen.effective != seen.home;
+}
+
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
   const Wanted& wanted = container.wanted;
   const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen);
+  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen) && !cutFromAbove(seen);
 }
 
 // Not one that waits for its place, nor one of whose threads was only just born.
 bool Drc::Impl::movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const {
-  return !seen.home.empty() && (seen.home != container.wanted.home || memoryOff(container, seen));
+  return !seen.home.empty() && (seen.home != container.wanted.home || memoryOff(container, seen) || cutFromAbove(seen));
 }
 
 // A fight is not won by writing faster: after a few repairs within a minute it is said, and the other's set stands for the rest of that minute.
@@ -391,6 +396,7 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     }
     if (target.empty()) continue;
     container.repairTried = true;
+    if (cutFromAbove(observed.at(id))) ancestors_.clear();  // written again, before the container's own set
     if (movedByOthers(container, observed.at(id))) container.repairs.push_back(ports_.loop.clock().now());
     ++groups_[container.group].counters.driftRepairs;
     steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});

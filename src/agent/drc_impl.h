@@ -159,6 +159,7 @@ class Drc::Impl {
   void announce();
   void countError(InstanceId container);
   [[nodiscard]] bool memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const;
+  [[nodiscard]] static bool cutFromAbove(const ObservedContainer& seen);
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
   [[nodiscard]] bool movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const;

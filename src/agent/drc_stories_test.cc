@@ -83,6 +83,21 @@ TEST(DrcStories, AFightIsFoughtAFewTimesAMinuteAndThenSaid) {
   EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.conflicts, 1);
 }
 
+// koordinator#3129 on cgroups v2: the set above is narrowed, and every container still "has" what it asked for. What counts is what is granted.
+TEST(DrcStories, ASetThatIsCutFromAboveIsSeenAndRepaired) {
+  DrcRig rig(flatMachine(4), nullptr, {}, testing::KernelRules::CgroupV2);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  rig.kernel.disturbTree(rig.home(20));
+  rig.mayOverlap = true;  // made by somebody else
+  ASSERT_NE(rig.kernel.observe(InstanceId(10))->effective, first);
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.kernel.observe(InstanceId(10))->effective, first);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
+}
+
 TEST(DrcStories, DriftIsRepairedBeforeTheNextPlanBuildsOnIt) {
   DrcRig rig(4);
   rig.add(1, 10);
