@@ -414,7 +414,7 @@ class Improver {
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
-  std::int64_t bucket_;  // at first
+  std::int64_t bucket_;              // at first
   std::vector<std::int64_t> costs_;  // quarters, per claimant
   std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;
