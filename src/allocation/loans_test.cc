@@ -147,7 +147,7 @@ class Literally {
   std::vector<int> given_;
 };
 
-TEST(Loans, AreTheRuleTakenLiterally) {
+TEST(LoansOracle, AreTheRuleTakenLiterally) {
   const std::vector<Machine> machines{testing::regularMachine("2x2x2x2x2", {2, 2, 2, 2, 2}), testing::machineNamed("flat-2"),
                                       testing::regularMachine("8-sockets", {8, 1, 1, 2, 1})};
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
