@@ -160,13 +160,24 @@ class Improver {
 
   bool tryGather(int claimant) {
     if (costs_[at(claimant)] == 0) return false;
+    const auto size = static_cast<int>(board_.owned(claimant).size());
+    const int lowest = board_.owned(claimant).front(), highest = board_.owned(claimant).back();
     for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
       const Layout::Branch& branch = layout_.branches[b];
       if (branch.level == DomainLevel::Machine) continue;
       if (branch.level == DomainLevel::Core) break;
-      if (branch.size() >= static_cast<int>(board_.owned(claimant).size()) && gatherIn(static_cast<int>(b), claimant)) return true;
+      if (branch.size() < size) continue;
+      const bool elsewhere = branch.end <= lowest || highest < branch.begin;
+      if (elsewhere && freeIn(static_cast<int>(b)) < size) continue;  // no room, and nothing of it to gather by exchanges
+      if (gatherIn(static_cast<int>(b), claimant)) return true;
     }
     return false;
+  }
+
+  [[nodiscard]] int freeIn(int branch) const {
+    int free = 0;
+    for (int kind = 0; kind < layout_.kindCount; ++kind) free += board_.freeIn(branch, kind);
+    return free;
   }
 
   bool gatherIn(int b, int claimant) {
@@ -396,7 +407,7 @@ class Improver {
   // the pool, place an isolated group beside anybody or where somebody else still is. Newcomers stand nowhere yet.
   [[nodiscard]] bool mustNot(int claimant, const std::vector<int>& cpus) const {
     const std::vector<int>& now = board_.owned(claimant);
-    if (movables_[at(claimant)].fixed) return held_[at(claimant)] || !inFreeUnits(claimant);
+    if (movables_[at(claimant)].fixed) return held_[at(claimant)] || movables_[at(claimant)].rooted || !inFreeUnits(claimant);
     if (stays(claimant)) return keptBy(claimant, now) < keptBy(claimant, cpus);
     return held_[at(claimant)] &&
            std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });

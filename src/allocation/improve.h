@@ -23,6 +23,7 @@ namespace coterie::allocation {
 struct Movable {
   Isolation isolation{Isolation::None};
   bool fixed{false};                  // whole units of an isolated group: never gathered, exchanged only as a newcomer's
+  bool rooted{false};                 // not even then: units are short, and what it left would be taken by the next decision
   bool mayMove{true};                 // not within its interval; not the pool
   std::vector<Positions> containers;  // what each container holds now; none: the pool
 };

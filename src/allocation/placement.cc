@@ -111,6 +111,7 @@ class Placer {
   // False if they leave too little for what the others need.
   bool takeUnits(const std::vector<UnitClaim>& claims) {
     unitOwner_.assign(layout_.ids.size(), kFree);
+    unitsRooted_ = std::any_of(claims.begin(), claims.end(), [](const UnitClaim& one) { return static_cast<int>(one.cpus.size()) != one.wanted; });
     if (claims.empty()) return true;
     int left = layout_.size();
     for (const UnitClaim& claim : claims) {
@@ -311,6 +312,7 @@ class Placer {
       if (claimants_[c].group < 0) continue;
       const GroupState& group = *groups_[at(claimants_[c].group)];
       movables[c].fixed = isolated(group);
+      movables[c].rooted = unitsRooted_;
       movables[c].isolation = group.isolation;
       movables[c].mayMove = mayMove(group, problem_);
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
@@ -423,6 +425,7 @@ class Placer {
   int poolClaimant_{kFree};
   UnitSizes units_;
   std::vector<int> unitOwner_;  // per position: the isolated claimant whose unit it is in
+  bool unitsRooted_{false};     // somebody's units differ from what he asked for: another's, moved, would leave what he could take
   std::vector<int> holders_;    // per position: the claimant that holds it now
   std::optional<Board> board_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs

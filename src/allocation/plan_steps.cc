@@ -261,6 +261,11 @@ class StepPlanner {
           ontoSameTenant(item))
         return true;
     }
+    // All who wait stand aside already, some of them among themselves where another group should go.
+    for (StepItem& item : items_.all) {
+      if (item.settled || item.asides != 1) continue;
+      if (ontoOwnGroup(item) || ontoFree(item) || ontoPool(item) || ontoSameTenant(item)) return true;
+    }
     return false;
   }
 
@@ -281,7 +286,9 @@ class StepPlanner {
     const CpuSet nodes = memory_.nearest(cpus);
     if (config_.memoryNodes && !nodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, nodes);
     waits.push_back(item.memoryWiden);
+    waits.push_back(item.stepAside);
     if (!cpus.isSubsetOf(before_)) waits.push_back(ancestors_);
+    ++item.asides;
     items_.wayOf(item).aside = cpus;
     item.stepAside = add(kind, item, std::move(cpus), std::move(waits));
     return true;
@@ -303,8 +310,9 @@ class StepPlanner {
     for (const StepItem& other : items_.all) {
       if (&other == &item || other.groupIndex != item.groupIndex) continue;
       const CpuSet& kept = items_.keptBy(other);
-      if (!kept.empty()) return stepTo(item, StepKind::WidenHome, CpuSet{kept.first()}, {});
-      if (other.last != kNoStep) return stepTo(item, StepKind::WidenHome, CpuSet{steps_[at(other.last)].cpus.first()}, {other.last});
+      const int id = !kept.empty() ? kept.first() : other.last != kNoStep ? steps_[at(other.last)].cpus.first() : -1;
+      if (id < 0 || (item.asides > 0 && items_.wayOf(item).aside.contains(id))) continue;
+      return stepTo(item, StepKind::WidenHome, CpuSet{id}, {kept.empty() ? other.last : kNoStep});
     }
     return false;
   }

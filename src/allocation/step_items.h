@@ -80,7 +80,8 @@ struct StepItem {
   int loansEnd{kNoStep};  // indices of its steps
   int memoryWiden{kNoStep};
   int narrow{kNoStep};
-  int stepAside{kNoStep};
+  int stepAside{kNoStep};  // the last of them
+  int asides{0};
   int last{kNoStep};    // the write that brings it home
   bool settled{false};  // nothing more to plan for its home
   bool stuck{false};    // stays on what it has: others do without it
