@@ -238,12 +238,14 @@ class Improver {
       }
     }
     // Nobody may be moved altogether: it would have nowhere to stand in between.
-    for (const auto& [changed, cpus] : before) {
-      const auto& now = board_.owned(changed);
-      if (std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); }))
-        return restore(before), false;
-    }
+    if (std::any_of(before.begin(), before.end(), [&](const auto& one) { return movedAltogether(one.first, one.second); }))
+      return restore(before), false;
     return judge(before);
+  }
+
+  [[nodiscard]] bool movedAltogether(int claimant, const std::vector<int>& cpus) const {
+    const std::vector<int>& now = board_.owned(claimant);
+    return std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });
   }
 
   [[nodiscard]] bool isStranger(const Layout::Branch& branch, int owner) const {
@@ -409,8 +411,7 @@ class Improver {
     const std::vector<int>& now = board_.owned(claimant);
     if (movables_[at(claimant)].fixed) return held_[at(claimant)] || movables_[at(claimant)].rooted || !inFreeUnits(claimant);
     if (stays(claimant)) return keptBy(claimant, now) < keptBy(claimant, cpus);
-    return held_[at(claimant)] &&
-           std::none_of(now.begin(), now.end(), [&](int position) { return std::binary_search(cpus.begin(), cpus.end(), position); });
+    return held_[at(claimant)] && movedAltogether(claimant, cpus);
   }
 
   [[nodiscard]] bool inFreeUnits(int claimant) const {
