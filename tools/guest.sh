@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs a test program in virtual machines of other shapes than this one: NUMA nodes, SMT, caches, memory-only nodes, CPUs that come and go; on real
 # cgroups v2, as root. QEMU emulates the processors in software, so it needs no rights here, and its speed means nothing.
-# usage: tools/guest.sh PROGRAM GTEST_FILTER [SHAPE...]     (no SHAPE: all of tests/guest/shapes; called by ./dev guest)
+# usage: tools/guest.sh [-x FILE]... [-r] PROGRAM GTEST_FILTER [SHAPE...]     (no SHAPE: all of tests/guest/shapes; called by ./dev guest)
+#   PROGRAM   a test, or a script for busybox;  -x FILE  a further program that it needs, beside it;  -r  ONNX Runtime, beside it
 # Exit status: 0 all passed, 1 something failed, 77 a package is missing (./dev setup --guest).
 set -euo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -13,6 +14,18 @@ for tool in qemu-system-x86_64 /bin/busybox cpio depmod; do
 done
 [ -n "$(ls "$cache"/kernel/boot/vmlinuz-* 2>/dev/null)" ] || { echo "skipped: guest (no guest kernel: ./dev setup --guest)"; exit 77; }
 
+further=()
+while getopts x:r option; do
+  case $option in
+    x) further+=("$(readlink -f "$OPTARG")") ;;
+    r)
+      runtime=$(readlink -f "$COTERIE_CACHE/ort/lib/libonnxruntime.so" || true)
+      [ -f "$runtime" ] || { echo "skipped: guest (ONNX Runtime is missing: ./dev setup)"; exit 77; }
+      ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
 program=$(readlink -f "$1") filter=$2
 shift 2
 kernel=$(ls "$cache"/kernel/boot/vmlinuz-* | tail -n 1)
@@ -20,17 +33,24 @@ version=${kernel##*/vmlinuz-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The program with the libraries it is linked to, at the paths where it looks for them.
+# A file under a name, with the libraries it is linked to at the paths where it looks for them.
+pack_program() {
+  local library
+  cp "$1" "$work/root/program/$2"
+  while read -r library; do
+    mkdir -p "$work/root$(dirname "$library")"
+    cp -L "$library" "$work/root$library"
+  done < <(ldd "$1" 2>/dev/null | grep -o '/[^ ]*')
+}
+
 pack_root() {
-  local root=$work/root library module
+  local root=$work/root file module
   mkdir -p "$root"/{bin,sbin,proc,sys,dev,tmp,run,modules,program}
   cp /bin/busybox "$root/bin/"
   install -m 755 "$ROOT/tests/guest/init" "$root/init"
-  cp "$program" "$root/program/test"
-  while read -r library; do
-    mkdir -p "$root$(dirname "$library")"
-    cp -L "$library" "$root$library"
-  done < <(ldd "$program" | grep -o '/[^ ]*')
+  pack_program "$program" test
+  for file in "${further[@]}"; do pack_program "$file" "$(basename "$file")"; done
+  [ -z "${runtime:-}" ] || pack_program "$runtime" libonnxruntime.so
   depmod -b "$cache/kernel" "$version"
   for module in virtio_pci virtio_console; do
     modprobe -d "$cache/kernel" -S "$version" --show-depends "$module" 2>/dev/null | awk '/^insmod/ {print $2}' || true

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "identity/key_store.h"
 #include "model/ids.h"
+#include "model/isolation.h"
 
 namespace coterie::admin {
 
@@ -38,10 +39,11 @@ struct Explanation {
   MilliCpu entitlement;
   MilliCpu demand;
   MilliCpu floor;
-  MilliCpu ceiling;   // 0: the machine
-  std::string home;   // CPU list, "0-1"; empty: none (pool, or not running)
-  std::string loans;  // CPU list
-  std::string pool;   // CPU list of the shared pool if it lives there
+  MilliCpu ceiling;       // 0: the machine
+  std::string home;       // CPU list, "0-1"; empty: none (pool, or not running)
+  std::string loans;      // CPU list
+  std::string pool;       // CPU list of the shared pool if it lives there
+  std::string isolation;  // "core", "cache", "node"; empty: none
   int instances{0};
   int ownLanes{0};
   int loanLanes{0};
@@ -79,6 +81,7 @@ struct TopService {
   MilliCpu use;   // of all its lanes
   MilliCpu lent;
   MilliCpu borrowed;
+  std::string isolation;  // "core", "cache", "node"; empty: none
   int instances{0};
 };
 
@@ -125,6 +128,8 @@ class AdminBackend {
 
   // The measured memory of one instance, for quotas of services that name none; 0: never loaded.
   [[nodiscard]] virtual Bytes measuredMemory(const ServiceName& service) const = 0;
+  // CPUs of the largest unit of a level of isolation on this machine, for quotas too.
+  [[nodiscard]] virtual int unitCpus(Isolation isolation) const = 0;
 };
 
 }  // namespace coterie::admin

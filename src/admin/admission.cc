@@ -66,7 +66,12 @@ Status admitTenant(const Metadata& metadata, const TenantSpec& spec, const Objec
   return {};
 }
 
-Status admitService(const ModelService& service, const ObjectStore& store, const MeasuredMemory& measuredMemory) {
+tenancy::ServiceUse useOf(const ModelService& service, const MachineFacts& facts) {
+  const Isolation isolation = service.spec.isolation;
+  return tenancy::useOf(service, facts.measuredMemory(service.serviceName()), isolation == Isolation::None ? 0 : facts.unitCpus(isolation));
+}
+
+Status admitService(const ModelService& service, const ObjectStore& store, const MachineFacts& facts) {
   const auto owner = tenantOf(service.metadata.nameSpace, store);
   if (!owner.ok()) return owner.error();
   const auto known = tenants(store);
@@ -81,10 +86,10 @@ Status admitService(const ModelService& service, const ObjectStore& store, const
       auto spec = objects::decodeModelServiceSpec(object.spec, faults);
       if (!spec) continue;
       const ModelService other{{object.key.name, object.key.nameSpace, {}}, std::move(*spec)};
-      others.push_back(tenancy::useOf(other, measuredMemory(other.serviceName())));
+      others.push_back(useOf(other, facts));
     }
   }
-  return tenancy::checkQuota(*owner, tenant->spec.quota, others, tenancy::useOf(service, measuredMemory(service.serviceName())));
+  return tenancy::checkQuota(*owner, tenant->spec.quota, others, useOf(service, facts));
 }
 
 }  // namespace
@@ -104,9 +109,14 @@ Result<TenantName> tenantOf(const std::string& nameSpace, const ObjectStore& sto
                          : "; add it to a tenant's spec.namespaces, or: coterie tenant create NAME --namespace " + nameSpace)};
 }
 
-Status admit(const objects::AnyObject& object, const ObjectStore& store, const MeasuredMemory& measuredMemory) {
+MachineFacts machineFacts(const AdminBackend& backend) {
+  return {[&backend](const ServiceName& service) { return backend.measuredMemory(service); },
+          [&backend](Isolation isolation) { return backend.unitCpus(isolation); }};
+}
+
+Status admit(const objects::AnyObject& object, const ObjectStore& store, const MachineFacts& facts) {
   if (const auto* tenant = std::get_if<TenantSpec>(&object.spec)) return admitTenant(object.metadata, *tenant, store);
-  return admitService({object.metadata, std::get<ModelServiceSpec>(object.spec)}, store, measuredMemory);
+  return admitService({object.metadata, std::get<ModelServiceSpec>(object.spec)}, store, facts);
 }
 
 Status admitRemoval(const ObjectKey& key, const ObjectStore& store) {

@@ -8,15 +8,23 @@
 
 #include <functional>
 
+#include "admin/admin_backend.h"
 #include "base/result.h"
+#include "model/isolation.h"
 #include "objects/decode.h"
 #include "ports/object_store.h"
 
 namespace coterie::admin {
 
-using MeasuredMemory = std::function<Bytes(const ServiceName&)>;
+// What the objects do not say and their quota depends on.
+struct MachineFacts {
+  std::function<Bytes(const ServiceName&)> measuredMemory;  // of one instance; 0: never loaded
+  std::function<int(Isolation)> unitCpus;                   // CPUs of the largest unit of a level of isolation
+};
 
-[[nodiscard]] Status admit(const objects::AnyObject& object, const ObjectStore& store, const MeasuredMemory& measuredMemory);
+[[nodiscard]] MachineFacts machineFacts(const AdminBackend& backend);  // asked when needed; refers to it
+
+[[nodiscard]] Status admit(const objects::AnyObject& object, const ObjectStore& store, const MachineFacts& facts);
 [[nodiscard]] Status admitRemoval(const ObjectKey& key, const ObjectStore& store);
 
 // The tenant that owns a namespace; NotFound/UnknownNamespace, whose message names the nearest known one.

@@ -144,7 +144,7 @@ void AdminHandler::create(const Request& request, const Target& target, const st
   if (store_.get(wanted.key).ok()) {
     return answer(*request, Error{Code::Conflict, "AlreadyExists", object->title() + " exists already; change it with: coterie apply -f FILE"});
   }
-  const Status admitted = admit(*object, store_, [this](const ServiceName& service) { return backend_.measuredMemory(service); });
+  const Status admitted = admit(*object, store_, machineFacts(backend_));
   if (!admitted.ok()) return answer(*request, admitted.error());
   if (dryRun(*request)) return answer(*request, objectToValue(wanted), 201);
   const auto created = store_.create(std::move(wanted));
@@ -178,7 +178,7 @@ void AdminHandler::write(const Request& request, const Target& target, const Sto
   if (!object.ok()) return answer(*request, object.error());
   if (object->resourceVersion && *object->resourceVersion != old.resourceVersion)
     return answer(*request, versionConflict(*object->resourceVersion, old));
-  const Status admitted = admit(*object, store_, [this](const ServiceName& service) { return backend_.measuredMemory(service); });
+  const Status admitted = admit(*object, store_, machineFacts(backend_));
   if (!admitted.ok()) return answer(*request, admitted.error());
   StoredObject changed = old;
   changed.labels = coterie::objects::encodeLabels(object->metadata.labels);

@@ -97,6 +97,7 @@ Value encode(const Explanation& e, const std::vector<Event>& changes) {
       .add("homeCpus", e.home)
       .add("loanCpus", e.loans)
       .add("poolCpus", e.pool)
+      .add("isolation", e.isolation.empty() ? Value() : Value(e.isolation))
       .add("instances", e.instances)
       .add("ownLanes", e.ownLanes)
       .add("loanLanes", e.loanLanes)
@@ -118,6 +119,7 @@ Explanation decodeExplanation(const Value& value) {
   e.home = textAt(value, "homeCpus");
   e.loans = textAt(value, "loanCpus");
   e.pool = textAt(value, "poolCpus");
+  e.isolation = textAt(value, "isolation");
   e.instances = static_cast<int>(intAt(value, "instances"));
   e.ownLanes = static_cast<int>(intAt(value, "ownLanes"));
   e.loanLanes = static_cast<int>(intAt(value, "loanLanes"));
@@ -178,6 +180,7 @@ Value encode(const TopReport& report) {
                   .add("useMilliCpu", s.use.value)
                   .add("lentMilliCpu", s.lent.value)
                   .add("borrowedMilliCpu", s.borrowed.value)
+                  .add("isolation", s.isolation.empty() ? Value() : Value(s.isolation))
                   .add("instances", s.instances)
                   .take());
   }
@@ -212,6 +215,7 @@ TopReport decodeTop(const Value& value) {
     s.use = MilliCpu(intAt(item, "useMilliCpu"));
     s.lent = MilliCpu(intAt(item, "lentMilliCpu"));
     s.borrowed = MilliCpu(intAt(item, "borrowedMilliCpu"));
+    s.isolation = textAt(item, "isolation");
     s.instances = static_cast<int>(intAt(item, "instances"));
     report.services.push_back(std::move(s));
   }

@@ -67,6 +67,7 @@ class ScriptedBackend final : public AdminBackend {
     if (onMeasured) onMeasured(service);
     return Bytes(100);
   }
+  [[nodiscard]] int unitCpus(Isolation) const override { return 2; }
 
   std::string gatewayUrl{"http://127.0.0.1:8000"};
   std::function<void(const ServiceName&)> onMeasured;  // between the read and the write of an update

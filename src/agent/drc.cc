@@ -73,6 +73,13 @@ void Drc::Impl::adoptMachine(Machine machine) {
   machine_ = std::move(machine);
   reserved_ = (config_.reserved ? *config_.reserved : defaultReserved(machine_)) & machine_.allowed;
   ancestors_ &= machine_.online;  // cgroup v1 cuts CPUs that went offline by itself
+  const allocation::Layout layout = allocation::makeLayout(machine_, reserved_);
+  units_ = {allocation::unitSizes(layout), 0, 0, 0};
+  for (const allocation::Layout::Branch& branch : layout.branches) {
+    if (branch.level == DomainLevel::Core) ++units_.cores;
+    if (branch.level == DomainLevel::Cache) ++units_.caches;
+    if (branch.level == DomainLevel::Node) ++units_.nodes;
+  }
 }
 
 void Drc::Impl::placeSystem() {
@@ -309,6 +316,7 @@ std::optional<GroupView> Drc::explainGroup(GroupId id) const { return impl_->exp
 std::vector<GroupView> Drc::groups() const { return impl_->groups(); }
 DrcView Drc::view() const { return impl_->view(); }
 const Machine& Drc::machine() const { return impl_->machine(); }
+const IsolationUnits& Drc::isolationUnits() const { return impl_->isolationUnits(); }
 bool Drc::settled() const { return impl_->settled(); }
 
 }  // namespace coterie::agent

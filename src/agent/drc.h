@@ -5,8 +5,9 @@
 // one turn of the loop make one plan; while a batch runs, further ones wait for the next. When a group loses, its lanes are taken back before its
 // CPUs; when it gains, CPUs come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its
 // deadline blocks only the steps that wait for it, and its container is left alone until the write returns. Placing: a container has a place in the
-// plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Hints of the last run (HomeJournal) are taken if
-// they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
+// plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Isolation: no other tenant enters a unit of an
+// isolated group, nor such a group a unit in which another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken
+// if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
 // machine's sets and all containers are read back (drift is repaired); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
 // decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call. Source:
 // Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
@@ -26,6 +27,7 @@
 #include "agent/demand.h"
 #include "agent/home_journal.h"
 #include "allocation/decide.h"
+#include "allocation/isolation.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/ids.h"
@@ -49,8 +51,17 @@ struct GroupSpec {
   MilliCpu ceiling;    // 0: the machine
   bool latencyCritical{true};
   allocation::Lend lend{allocation::Lend::WhenIdle};
+  Isolation isolation{Isolation::None};
   std::optional<Nanos> objective;  // latency bound
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
+};
+
+// The units in which isolation is counted here.
+struct IsolationUnits {
+  allocation::UnitSizes sizes;  // CPUs of the largest of each level
+  int cores{0};
+  int caches{0};
+  int nodes{0};
 };
 
 // Lanes that the dispatcher may give new requests to: own lanes 0..ownLanes-1, loan lanes 0..loanLanes-1.
@@ -194,7 +205,8 @@ class Drc {
   [[nodiscard]] std::vector<GroupView> groups() const;                    // without observations and changes: for metrics
   [[nodiscard]] DrcView view() const;
   [[nodiscard]] const Machine& machine() const;
-  [[nodiscard]] bool settled() const;  // no plan due, nothing being applied
+  [[nodiscard]] const IsolationUnits& isolationUnits() const;  // of the machine as it is now, without what is reserved
+  [[nodiscard]] bool settled() const;                          // no plan due, nothing being applied
 
  private:
   class Impl;

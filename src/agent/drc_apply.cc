@@ -331,13 +331,13 @@ bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContain
 // set cannot be repaired now are left to him. True if there is something to write.
 bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   std::vector<InstanceId> drifted;
-  CpuSet kept;  // by others, against the plan
+  std::vector<std::pair<GroupId, CpuSet>> kept;  // by others, against the plan
   for (const auto& [id, seen] : observed) {
     const ContainerRecord& container = containers_.at(id);
     if (asWanted(container, seen)) continue;
     const bool leaveOut = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut);
     if (leaveOut || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
-      kept |= seen.home - container.wanted.home;
+      kept.emplace_back(container.group, seen.home - container.wanted.home);
     } else {
       drifted.push_back(id);
     }
@@ -353,7 +353,12 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   }
   for (const InstanceId id : drifted) {
     ContainerRecord& container = containers_.at(id);
-    const CpuSet target = container.wanted.home - kept;
+    CpuSet target = container.wanted.home;
+    for (const auto& [holder, held] : kept) {
+      // Who comes now stays off whole units of an isolated one; who was thrown out of his takes back what he can.
+      const bool comes = observed.at(id).home.empty();
+      target -= comes ? closedBy(groups_.at(holder), held, groups_.at(container.group)) : held;
+    }
     if (target.empty()) continue;
     container.repairTried = true;
     ++groups_[container.group].counters.driftRepairs;

@@ -90,6 +90,7 @@ class Drc::Impl {
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] DrcView view() const;
   [[nodiscard]] const Machine& machine() const { return machine_; }
+  [[nodiscard]] const IsolationUnits& isolationUnits() const { return units_; }
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
@@ -134,6 +135,8 @@ class Drc::Impl {
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
+  [[nodiscard]] CpuSet unitsAround(Isolation isolation, const CpuSet& cpus) const;
+  [[nodiscard]] CpuSet closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
   void takeHint(ContainerRecord& container);
   void saveHints();
   // drc_apply.cc
@@ -172,6 +175,7 @@ class Drc::Impl {
   Machine machine_;
   MachineSets sets_;
   CpuSet reserved_;
+  IsolationUnits units_;
   CpuSet ancestors_;  // as last written
   bool systemWarned_{false};
   std::map<GroupId, GroupRecord> groups_;

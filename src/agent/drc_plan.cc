@@ -78,6 +78,7 @@ allocation::GroupState Drc::Impl::stateOf(const GroupSpec& spec, const GroupReco
   state.ceiling = spec.ceiling.value > 0 ? spec.ceiling : kNoCeiling;
   state.latencyCritical = spec.latencyCritical;
   state.lend = spec.lend;
+  state.isolation = spec.isolation;
   state.joined = ports_.loop.clock().now();
   if (group == nullptr) return state;
   state.joined = group->joined;
@@ -186,6 +187,25 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
+// All CPUs of the units that a set touches.
+CpuSet Drc::Impl::unitsAround(Isolation isolation, const CpuSet& cpus) const {
+  CpuSet units = cpus;
+  if (isolation == Isolation::None) return units;
+  for (const int id : cpus) {
+    const Cpu* cpu = machine_.findCpu(id);
+    if (cpu == nullptr) continue;
+    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
+    units |= machine_.domains[static_cast<std::size_t>(domain)].cpus;
+  }
+  return units;
+}
+
+// What the taker must leave alone while the holder is on `held`: that, and between tenants the whole units of whichever of the two is isolated.
+CpuSet Drc::Impl::closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const {
+  if (holder.spec.tenant == taker.spec.tenant) return held;
+  return unitsAround(holder.spec.isolation, held) | unitsAround(taker.spec.isolation, held);
+}
+
 // A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that
 // went offline). CPUs that somebody still holds without wanting them are waited for, or done without where nobody is about to free them (a Pending
 // group's).
@@ -207,7 +227,8 @@ void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed
     step.group = container.group;
     step.cpus = container.wanted.home;
     for (const auto& [otherId, other] : observed) {
-      const CpuSet leaving = other.home - containers_.at(otherId).wanted.home;
+      const ContainerRecord& holder = containers_.at(otherId);
+      const CpuSet leaving = closedBy(groups_.at(holder.group), other.home - holder.wanted.home, groups_.at(container.group));
       if (otherId == id || !leaving.intersects(step.cpus)) continue;
       const std::vector<int> frees = homeStepsOf(otherId);
       step.waitsFor.insert(step.waitsFor.end(), frees.begin(), frees.end());
@@ -226,10 +247,11 @@ void Drc::Impl::doWithoutStuck(std::vector<allocation::Step>& steps, const Obser
     for (allocation::Step& step : steps) {
       const auto taker = containers_.find(step.container);
       if (taker == containers_.end() || taker->second.group == stuck.group || step.kind != allocation::StepKind::WidenHome) continue;
-      const CpuSet left = step.cpus - seen.home;
+      const CpuSet closed = closedBy(groups_.at(stuck.group), seen.home, groups_.at(taker->second.group));
+      const CpuSet left = step.cpus - closed;
       if (left.empty() || left == step.cpus) continue;  // nothing else to have: it waits
       step.cpus = left;
-      taker->second.wanted.home -= seen.home;
+      taker->second.wanted.home -= closed;
       std::erase_if(step.waitsFor, [&, holder = id](int other) { return steps[static_cast<std::size_t>(other)].container == holder; });
     }
   }
@@ -243,7 +265,8 @@ void Drc::Impl::takeHint(ContainerRecord& container) {
   if (hint.home.empty() || !hint.home.isSubsetOf(usable())) return;
   for (const auto& [id, other] : containers_) {
     const bool shared = hint.inPool && groups_.at(other.group).inPool;
-    if (id != container.id && !shared && other.wanted.home.intersects(hint.home)) return;  // somebody has it now
+    if (id != container.id && !shared && closedBy(groups_.at(other.group), other.wanted.home, group).intersects(hint.home))
+      return;  // somebody has it now
   }
   container.wanted.home = hint.home;
   group.inPool = group.inPool || hint.inPool;

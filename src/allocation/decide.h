@@ -19,12 +19,13 @@
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/ids.h"
+#include "model/isolation.h"
 #include "model/machine.h"
 
 namespace coterie::allocation {
 
 enum class Band : std::uint8_t { High, Normal, Low };
-enum class Isolation : std::uint8_t { None, Core, Cache, Node };  // what no other tenant shares (isolation.h)
+using coterie::Isolation;  // what no other tenant shares (isolation.h)
 enum class Lend : std::uint8_t { WhenIdle, Never };
 enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, KubeletStatic, Balloons, Drc };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "allocation/sizing.h"
+#include "model/owned_floor.h"
 
 namespace coterie::allocation {
 
@@ -45,10 +46,8 @@ UnitSizes unitSizes(const Layout& layout) {
 }
 
 std::int64_t cpusForFloor(const GroupState& group, const UnitSizes& units) {
-  const std::int64_t cpus = cpusForFloor(group.floor);
-  if (!isolated(group)) return cpus;
-  const std::int64_t unit = units.of(group.isolation);
-  return (std::max<std::int64_t>(1, cpus) + unit - 1) / unit * unit;
+  constexpr std::int64_t kCpu = 1000;
+  return isolated(group) ? ownedFloor(group.floor, units.of(group.isolation)).value / kCpu : cpusForFloor(group.floor);
 }
 
 namespace {

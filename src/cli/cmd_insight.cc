@@ -62,6 +62,12 @@ int explain(Context& context, const ServiceOptions& options) {
   if (!e.loans.empty()) out << ", and borrows CPUs " << e.loans;
   out << fmt::format("\n  entitled to {} CPUs, could use {} now; floor {}, ceiling {}\n", cpuCount(e.entitlement), cpuCount(e.demand),
                      e.floor.value == 0 ? "none" : cpuText(e.floor), e.ceiling.value == 0 ? "the machine" : cpuText(e.ceiling));
+  if (!e.isolation.empty())
+    out << "  isolated: no other tenant on its "
+        << (e.isolation == "core"    ? "cores"
+            : e.isolation == "cache" ? "last-level caches"
+                                     : "NUMA nodes")
+        << "\n";
   out << fmt::format("  {} {}, {} own {}, {} loan {}\n", e.instances, e.instances == 1 ? "instance" : "instances", e.ownLanes,
                      e.ownLanes == 1 ? "lane" : "lanes", e.loanLanes, e.loanLanes == 1 ? "lane" : "lanes");
   answerTo(context, "Why these CPUs?", e.whyThese);
@@ -103,7 +109,7 @@ void printTop(Context& context, const admin::TopReport& report) {
                std::to_string(s.queued),
                std::to_string(s.inFlight),
                cpuText(s.entitlement),
-               cpuText(s.home),
+               cpuText(s.home) + (s.isolation.empty() ? "" : " (" + s.isolation + ")"),
                cpuText(s.use),
                cpuText(s.lent),
                cpuText(s.borrowed),

@@ -94,7 +94,7 @@ Table objectTable(std::string_view kind, Detail detail) {
     return Table({"NAME", "NAMESPACES", "WEIGHT", "AGE"});
   }
   if (detail == Detail::Wide)
-    return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "CLASS", "WEIGHT", "MODEL", "MESSAGE", "AGE"});
+    return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "CLASS", "ISOLATION", "WEIGHT", "MODEL", "MESSAGE", "AGE"});
   return Table({"NAMESPACE", "NAME", "READY", "INSTANCES", "CPUS", "OBJECTIVE", "AGE"});
 }
 
@@ -122,6 +122,8 @@ std::vector<Cell> objectRow(const Value& object, Detail detail, std::int64_t now
       const Condition* ready = objects::findCondition(conditions, "Ready");
       const std::string serviceClass = textAt(spec, "serviceClass");
       row.emplace_back(serviceClass.empty() ? "latency-critical" : serviceClass);
+      const std::string isolation = textAt(spec, "isolation");
+      row.emplace_back(isolation.empty() ? "none" : isolation);
       row.emplace_back(weightText);
       row.emplace_back(textAt(at(spec, "model"), "uri"));
       row.emplace_back(ready == nullptr || (ready->status == ConditionStatus::True && !servesFormerSpec(*ready)) ? "-" : ready->message);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "controller/instance_reconciler.h"
+#include "model/owned_floor.h"
 #include "objects/quantity.h"
 #include "tenancy/quota.h"
 
@@ -12,8 +13,8 @@ namespace coterie::controller {
 
 namespace {
 // Memory is counted per instance as it is started (InsufficientMemory), not by what specs say.
-tenancy::ServiceUse useOf(const ModelService& service) {
-  tenancy::ServiceUse use = tenancy::useOf(service);
+tenancy::ServiceUse useOf(const ModelService& service, int unitCpus) {
+  tenancy::ServiceUse use = tenancy::useOf(service, {}, unitCpus);
   use.memory = Bytes(0);
   return use;
 }
@@ -24,7 +25,7 @@ bool InstanceReconciler::admitQuota(ServiceRecord& record, const TenantView& ten
   for (const auto& [name, other] : records_) {
     if (other.admitted && other.tenant == tenant.name) others.push_back(other.admittedUse);
   }
-  const tenancy::ServiceUse wanted = useOf(record.service);
+  const tenancy::ServiceUse wanted = useOf(record.service, unitCpus(record.service.spec.isolation));
   const Status fits = tenancy::checkQuota(tenant.name, tenant.spec.quota, others, wanted);
   if (fits.ok()) {
     record.admittedUse = wanted;
@@ -40,7 +41,11 @@ int InstanceReconciler::ownLanesOf(const ServiceRecord& record) const {
   return static_cast<int>(std::clamp<std::int64_t>(lanes, 1, std::max(1, config_.machineCpus)));
 }
 
-ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const {
+int InstanceReconciler::unitCpus(Isolation isolation) const {
+  return isolation == Isolation::None ? 0 : ports_.allocation.isolationTerms(isolation).unitCpus;
+}
+
+ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const TenantView& tenant, const CpuClaim& claim) const {
   const ModelServiceSpec& spec = record.service.spec;
   ServiceGroup group;
   group.id = record.group;
@@ -48,7 +53,8 @@ ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const Tena
   group.tenant = tenant.name;
   group.tenantWeight = tenant.spec.weight;
   group.weight = spec.weight;
-  group.floor = floor;
+  group.floor = claim.floor;
+  group.isolation = claim.isolation;
   group.ceiling = spec.maxCpus;
   group.tenantCap = tenant.spec.quota.cpus;
   group.latencyCritical = spec.latencyCritical;
@@ -56,30 +62,58 @@ ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const Tena
   return group;
 }
 
-// A floor that does not fit leaves a newcomer out, and the group of a running service as it was.
+void InstanceReconciler::refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing) {
+  std::string kept;
+  if (record.admitted) {
+    kept = "; it keeps its floor of " + objects::cpusText(record.admittedClaim.floor);
+    if (record.admittedClaim.isolation != wanted.isolation) kept += " and isolation " + std::string(isolationName(record.admittedClaim.isolation));
+  }
+  const std::string beside = objects::cpusText(missing) + " CPU missing beside the floors of the services that run" + kept;
+  if (wanted.isolation == Isolation::None) {
+    record.obstacles.push_back({"Allocated", "InsufficientCpu",
+                                "minCpus " + objects::cpusText(wanted.floor) + " does not fit: " + beside +
+                                    ". Lower minCpus or isolation here or elsewhere, or remove a service"});
+    return;
+  }
+  const IsolationTerms terms = ports_.allocation.isolationTerms(wanted.isolation);
+  const std::string level(isolationName(wanted.isolation));
+  const std::string owns = objects::cpusText(ownedFloor(wanted.floor, terms.unitCpus));
+  if (terms.units <= 1) {
+    record.obstacles.push_back(
+        {"Allocated", "IsolationImpossible",
+         fmt::format("isolation {} owns whole {}, and this machine is one of them, {} CPU: nobody else can run here with it; {}. "
+                     "Choose a lower isolation, or remove the other services",
+                     level, terms.named, terms.unitCpus, beside)});
+    return;
+  }
+  record.obstacles.push_back({"Allocated", "InsufficientCpu",
+                              fmt::format("isolation {} with minCpus {} owns {} CPU, whole {} of {} CPU, and that does not fit: {}. Choose a lower "
+                                          "isolation or minCpus here or elsewhere, or remove a service",
+                                          level, objects::cpusText(wanted.floor), owns, terms.named, terms.unitCpus, beside)});
+}
+
+// A claim that does not fit leaves a newcomer out, and the group of a running service as it was. What asks for no more than before always fits.
 bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& tenant) {
-  const MilliCpu wanted = record.service.spec.minCpus;
-  if (!record.admitted || wanted > record.admittedFloor) {
+  const CpuClaim wanted{record.service.spec.minCpus, record.service.spec.isolation};
+  const auto owned = [this](const CpuClaim& claim) { return ownedFloor(claim.floor, unitCpus(claim.isolation)); };
+  const CpuClaim& had = record.admittedClaim;
+  if (!record.admitted || wanted.floor > had.floor || owned(wanted) > owned(had)) {
     const MilliCpu missing = ports_.allocation.missingForFloor(groupOf(record, tenant, wanted));
     if (missing.value > 0) {
-      const std::string kept = record.admitted ? "; it keeps its floor of " + objects::cpusText(record.admittedFloor) : "";
-      record.obstacles.push_back({"Allocated", "InsufficientCpu",
-                                  "minCpus " + objects::cpusText(wanted) + " does not fit: " + objects::cpusText(missing) +
-                                      " CPU missing beside the floors of the services that run" + kept +
-                                      ". Lower minCpus here or elsewhere, or remove a service"});
+      refuseClaim(record, wanted, missing);
       if (!record.admitted) {
         // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
         for (InstanceRecord& instance : record.instances) endInstance(record, instance);
         return false;
       }
     } else {
-      record.admittedFloor = wanted;
+      record.admittedClaim = wanted;
     }
   } else {
-    record.admittedFloor = wanted;
+    record.admittedClaim = wanted;
   }
   record.admitted = true;
-  const ServiceGroup group = groupOf(record, tenant, record.admittedFloor);
+  const ServiceGroup group = groupOf(record, tenant, record.admittedClaim);
   if (record.toldGroup != group) {
     ports_.allocation.setGroup(group);
     record.toldGroup = group;

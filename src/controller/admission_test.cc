@@ -70,7 +70,7 @@ TEST_F(Admission, AFloorThatDoesNotFitIsPendingAndTouchesNobody) {
   settle();
   EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
   EXPECT_EQ(condition("b", "Allocated"), "False/InsufficientCpu");
-  EXPECT_NE(message("b", "Ready").find("500m CPU missing"), std::string::npos) << message("b", "Ready");
+  EXPECT_NE(message("b", "Ready").find("1 CPU missing"), std::string::npos) << message("b", "Ready");
   EXPECT_EQ(condition("a", "Ready"), "True/Serving");
   EXPECT_EQ(allocation.groups.size(), 1u);
   remove("a");
@@ -166,6 +166,109 @@ TEST_F(Admission, AMemoryQuotaBindsItsTenantOnly) {
   EXPECT_EQ(condition("a", "Ready"), "False/PartlyServing");
   EXPECT_NE(message("a", "Ready").find("quota.memory of tenant team"), std::string::npos) << message("a", "Ready");
   EXPECT_EQ(instancesOf("b").size(), 2u);
+}
+
+// The fake's machine: four CPUs in two cores of one node.
+const auto kIsolated = [](Isolation level, std::int64_t floor = 0) {
+  return [level, floor](ModelServiceSpec& spec) {
+    spec.isolation = level;
+    spec.minCpus = MilliCpu(floor);
+  };
+};
+
+TEST_F(Admission, AnIsolatedServiceSaysWhatItCostsAndWhatItDoesNotGet) {
+  putService("a", kIsolated(Isolation::Core, 2500));
+  settle();
+  EXPECT_EQ(condition("a", "Allocated"), "True/Isolated");
+  EXPECT_EQ(message("a", "Allocated"),
+            "isolation core: it owns whole cores of 2 CPU, 4 CPU at least for minCpus 2500m; memory bandwidth stays shared");
+  EXPECT_EQ(allocation.groups.begin()->second.isolation, Isolation::Core);
+}
+
+TEST_F(Admission, AnIsolatedNewcomerThatDoesNotFitNamesWhatIsMissing) {
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(3000); });
+  settle();
+  putService("b", kIsolated(Isolation::Core));
+  settle();
+  EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
+  EXPECT_EQ(
+      message("b", "Allocated").rfind("isolation core with minCpus 0 owns 2 CPU, whole cores of 2 CPU, and that does not fit: 1 CPU missing", 0), 0U)
+      << message("b", "Allocated");
+  EXPECT_EQ(allocation.groups.size(), 1U);
+  putService("b", kIsolated(Isolation::Node));
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/IsolationImpossible");
+  EXPECT_NE(message("b", "Allocated").find("this machine is one of them, 4 CPU: nobody else can run here with it; 3 CPU missing"), std::string::npos)
+      << message("b", "Allocated");
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving") << "it is the newcomer who is refused";
+  remove("a");
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "True/Isolated") << "alone it may have the machine";
+}
+
+TEST_F(Admission, TheLevelOfARunningServiceChangesWithoutARestart) {
+  putService("a");
+  settle();
+  const std::vector<InstanceId> before = instancesOf("a");
+  for (const Isolation level : {Isolation::Core, Isolation::Node, Isolation::None, Isolation::Core}) {
+    putService("a", kIsolated(level));
+    settle();
+    EXPECT_EQ(allocation.groups.begin()->second.isolation, level);
+    EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+    EXPECT_EQ(condition("a", "Allocated"), level == Isolation::None ? "True/Allocated" : "True/Isolated");
+    EXPECT_EQ(instancesOf("a"), before);
+  }
+  EXPECT_EQ(runtime.starts.size(), 1U);
+}
+
+TEST_F(Admission, ARaisedLevelThatDoesNotFitLeavesTheOldOneInForce) {
+  putService("a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(2000); });
+  putService("b", kIsolated(Isolation::Core));
+  settle();
+  const GroupId b = services->summary({"n", "b"})->group;
+  putService("b", kIsolated(Isolation::Core, 2500));
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/InsufficientCpu");
+  EXPECT_EQ(condition("b", "Ready"), "True/ServingOldSpec");
+  EXPECT_NE(message("b", "Allocated").find("2 CPU missing beside the floors of the services that run; it keeps its floor of 0. "), std::string::npos)
+      << message("b", "Allocated");
+  putService("b", kIsolated(Isolation::Node));
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/IsolationImpossible");
+  EXPECT_NE(message("b", "Allocated").find("it keeps its floor of 0 and isolation core"), std::string::npos) << message("b", "Allocated");
+  EXPECT_EQ(allocation.groups.at(b).isolation, Isolation::Core);
+  putService("b", kIsolated(Isolation::None, 2000));
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "True/Allocated") << "two CPUs are what it owned";
+  EXPECT_EQ(instancesOf("b").size(), 1U);
+}
+
+TEST_F(Admission, AQuotaOfCpusIsChargedInUnits) {
+  TenantQuota quota;
+  quota.cpus = MilliCpu(1500);
+  putTenant("team", {"n"}, quota);
+  putService("a", kIsolated(Isolation::Core));
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "False/QuotaExceeded");
+  EXPECT_NE(message("a", "Allocated").find("wants 2 CPU (isolation core owns whole units of 2 CPU"), std::string::npos) << message("a", "Allocated");
+  quota.cpus = MilliCpu(2000);
+  putTenant("team", {"n"}, quota);
+  settle();
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+  quota.cpus = MilliCpu(1000);
+  putTenant("team", {"n"}, quota);
+  settle();
+  EXPECT_NE(condition("team", "WithinQuota", std::string(kTenantKind)), "True/WithinQuota") << "lowered below what it owns: said, nothing is taken";
+  EXPECT_EQ(instancesOf("a").size(), 1U);
+}
+
+TEST_F(Admission, WhatIsIsolatedStaysSoOverARestart) {
+  putService("a", kIsolated(Isolation::Core));
+  settle();
+  restart();
+  settle();
+  EXPECT_EQ(condition("a", "Allocated"), "True/Isolated");
+  EXPECT_EQ(allocation.groups.begin()->second.isolation, Isolation::Core);
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/units.h"
 #include "model/ids.h"
+#include "model/isolation.h"
 #include "ports/container_runtime.h"
 
 namespace coterie::controller {
@@ -23,8 +25,17 @@ struct ServiceGroup {
   MilliCpu floor;      // 0: none
   MilliCpu ceiling;    // 0: the machine
   bool latencyCritical{true};
+  Isolation isolation{Isolation::None};
   std::optional<Nanos> objective;
   friend bool operator==(const ServiceGroup&, const ServiceGroup&) = default;
+};
+
+// What a level of isolation is on this machine.
+struct IsolationTerms {
+  int unitCpus{1};    // of the largest unit: what is owned for a floor is a multiple of it
+  int units{1};       // of that level on the machine
+  std::string named;  // "cores", "last-level caches", "NUMA nodes"
+  std::string gaps;   // what it does not keep away, as a clause: "memory bandwidth stays shared; ..."
 };
 
 class AllocationPort {
@@ -32,6 +43,7 @@ class AllocationPort {
   virtual ~AllocationPort() = default;
   // Milli-CPUs that are missing for this group's floor beside the others' (an older form of it not counted); 0: it fits.
   [[nodiscard]] virtual MilliCpu missingForFloor(const ServiceGroup& group) const = 0;
+  [[nodiscard]] virtual IsolationTerms isolationTerms(Isolation level) const = 0;
   virtual void setGroup(const ServiceGroup& group) = 0;
   virtual void removeGroup(GroupId group) = 0;
   virtual void instanceStarting(GroupId group, InstanceId instance) = 0;

@@ -15,6 +15,7 @@
 #include "controller/tenant_reconciler.h"
 #include "memory/event_table.h"
 #include "memory/memory_object_store.h"
+#include "model/owned_floor.h"
 #include "objects/encode.h"
 #include "testing/manual_loop.h"
 
@@ -153,11 +154,17 @@ class FakeAllocation final : public AllocationPort {
  public:
   explicit FakeAllocation(MilliCpu total) : capacity(total) {}
   [[nodiscard]] MilliCpu missingForFloor(const ServiceGroup& group) const override {
-    MilliCpu sum = group.floor;
+    MilliCpu sum = owned(group);
     for (const auto& [id, other] : groups) {
-      if (id != group.id) sum += other.floor;
+      if (id != group.id) sum += owned(other);
     }
     return std::max(MilliCpu(0), sum - capacity);
+  }
+  // Cores of two threads, in one node.
+  [[nodiscard]] IsolationTerms isolationTerms(Isolation level) const override {
+    const int all = static_cast<int>(capacity.value / 1000);
+    return level == Isolation::Core ? IsolationTerms{2, all / 2, "cores", "memory bandwidth stays shared"}
+                                    : IsolationTerms{all, 1, "NUMA nodes", "nothing"};
   }
   void setGroup(const ServiceGroup& group) override {
     groups[group.id] = group;
@@ -174,6 +181,10 @@ class FakeAllocation final : public AllocationPort {
   }
   void instanceEnded(GroupId group, InstanceId instance) override {
     if (!groups.contains(group) || instances.erase(instance) != 1) ++errors;
+  }
+
+  [[nodiscard]] MilliCpu owned(const ServiceGroup& group) const {
+    return ownedFloor(group.floor, group.isolation == Isolation::None ? 0 : isolationTerms(group.isolation).unitCpus);
   }
 
   MilliCpu capacity;

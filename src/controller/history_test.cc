@@ -9,8 +9,8 @@
 namespace coterie::controller {
 namespace {
 
-// Random histories of objects, workers and capacity; after each step no call was out of order and no memory is promised twice, and at the end, left
-// alone, all is served that fits.
+// Random histories of objects, workers and capacity; after each step no call was out of order and no memory and no CPU is promised twice, and at the
+// end, left alone, all is served that fits.
 RC_GTEST_PROP(ControllerHistory, KeepsItsPromisesAndConverges, ()) {
   ControllerFixture c(Bytes(2LL << 30), MilliCpu(4000));
   for (const char* name : {"a", "b", "c"}) c.files.put(std::string(name) + ".onnx", std::string("sum-") + name, Bytes(50'000'000));
@@ -26,8 +26,13 @@ RC_GTEST_PROP(ControllerHistory, KeepsItsPromisesAndConverges, ()) {
         const int instances = *rc::gen::inRange(0, 4);
         const std::string model = *rc::gen::elementOf(names);
         const std::int64_t floor = *rc::gen::inRange(0, 3000);
-        c.putService(name,
-                     [&](ModelServiceSpec& s) { s.instances = instances, s.modelUri = "file:" + model + ".onnx", s.minCpus = MilliCpu(floor); });
+        const Isolation isolation = *rc::gen::element(Isolation::None, Isolation::None, Isolation::Core, Isolation::Node);
+        c.putService(name, [&](ModelServiceSpec& s) {
+          s.instances = instances;
+          s.modelUri = "file:" + model + ".onnx";
+          s.minCpus = MilliCpu(floor);
+          s.isolation = isolation;
+        });
         break;
       }
       case 2: c.remove(name); break;
@@ -52,9 +57,9 @@ RC_GTEST_PROP(ControllerHistory, KeepsItsPromisesAndConverges, ()) {
     Bytes promised = c.config.systemMemory;
     for (const auto& [id, spec] : c.runtime.running) promised += spec.memoryLimit;
     RC_ASSERT(promised <= c.config.machineMemory);
-    MilliCpu floors;
-    for (const auto& [id, group] : c.allocation.groups) floors += group.floor;
-    RC_ASSERT(floors <= c.allocation.capacity);
+    MilliCpu owned;
+    for (const auto& [id, group] : c.allocation.groups) owned += c.allocation.owned(group);
+    RC_ASSERT(owned <= c.allocation.capacity);
     RC_ASSERT(c.gateway.errors == 0 && c.allocation.errors == 0 && c.gateway.removed < 100);
   }
   for (int i = 0; i < 20; ++i) {

@@ -5,11 +5,12 @@
 //   plan    service_plan.h: start, let serve, drain
 //   do      through ContainerRuntime, GatewayPort, AllocationPort
 //   report  status {conditions, observedGeneration, desiredInstances, readyInstances, instances}, an entry of the event log for each turn
-// What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, QuotaExceeded;
+// What is refused says why in a condition and touches nobody else: Allocated=False/InsufficientCpu, IsolationImpossible,
+// QuotaExceeded;
 // ModelLoaded=False/InsufficientMemory (naming the missing bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...;
 // Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one, which serves until the switch; one that does not fit
-// or load leaves the old one serving. A raised floor that does not fit leaves the old floor in force. Ready=True: as many instances serve as the spec
-// demands (instances, else minInstances): Serving, RollingOut (what was changed is being loaded), PartlyServing (automation wants more) or
+// or load leaves the old one serving. A raised floor or isolation that does not fit leaves what was granted before in force; a changed isolation
+// restarts nothing. Ready=True: as many instances serve as the spec demands (instances, else minInstances): Serving, RollingOut (what was changed is being loaded), PartlyServing (automation wants more) or
 // ServingOldSpec (what was changed is refused; instances of the old spec that end are not started again). Fewer: False/PartlyServing. A quota lowered
 // below what is used takes nothing away: nobody of that tenant gets more instances than it had, crashed ones come back (QuotaExceeded says so; the
 // tenant's own condition is the TenantReconciler's). A file that was replaced under the same spec is taken when it is next looked at (a changed spec,
@@ -154,7 +155,9 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] bool admitMemory(ServiceRecord& record, const TenantView& tenant);
   static void noteMissingMemory(ServiceRecord& record, const ServiceSteps& steps);
   [[nodiscard]] Room roomFor(const ServiceRecord& self, const TenantView* tenant) const;
-  [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, MilliCpu floor) const;
+  [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, const CpuClaim& claim) const;
+  [[nodiscard]] int unitCpus(Isolation isolation) const;  // 0: it is not isolated
+  void refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing);
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
   // self: its reserve is not counted.

@@ -10,7 +10,9 @@ namespace coterie::controller {
 std::vector<tenancy::QuotaExcess> InstanceReconciler::excessNow(const TenantView& tenant) const {
   std::vector<tenancy::ServiceUse> services;
   for (const auto& [name, record] : records_) {
-    if (record.admitted && record.tenant == tenant.name) services.push_back({name, record.admittedFloor, MilliCpu(0), Bytes(0)});
+    if (!record.admitted || record.tenant != tenant.name) continue;
+    const auto& [floor, isolation] = record.admittedClaim;
+    services.push_back({name, floor, MilliCpu(0), Bytes(0), isolation, unitCpus(isolation)});
   }
   return tenancy::excessOf(tenant.spec.quota, services, memoryInUse(tenant.name));
 }

@@ -68,6 +68,13 @@ struct ServedModel {
   std::optional<std::uint64_t> externalMark;  // nullopt: not known, it was another run of the program
 };
 
+// What a service is promised of the machine's CPUs.
+struct CpuClaim {
+  MilliCpu floor;
+  Isolation isolation{Isolation::None};
+  friend bool operator==(const CpuClaim&, const CpuClaim&) = default;
+};
+
 struct ServiceRecord {
   GroupId group;
   ModelService service;  // the last sound spec
@@ -82,8 +89,8 @@ struct ServiceRecord {
   std::string changedFile;  // not empty: the file changed under the same spec, and its new instances are not loaded yet
   std::string version;      // wanted; empty: not known (yet)
   MemoryNeed memory;
-  bool admitted{false};  // its floor counts
-  MilliCpu admittedFloor;
+  bool admitted{false};  // its claim counts
+  CpuClaim admittedClaim;
   tenancy::ServiceUse admittedUse;  // what its tenant's quota is charged
   std::optional<ServiceGroup> toldGroup;
   int proposed{0};  // by automation; 0: none

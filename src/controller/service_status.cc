@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "controller/instance_reconciler.h"
+#include "model/owned_floor.h"
 #include "objects/encode.h"
 #include "objects/quantity.h"
 
@@ -89,17 +90,28 @@ Condition modelLoaded(const ServiceRecord& record) {
   return condition;
 }
 
-Condition allocated(const ServiceRecord& record) {
+// What an isolated service costs, and what it does not get for it.
+std::string isolationText(const CpuClaim& claim, const IsolationTerms& terms) {
+  return "isolation " + std::string(isolationName(claim.isolation)) + ": it owns whole " + terms.named + " of " + std::to_string(terms.unitCpus) +
+         " CPU, " + objects::cpusText(ownedFloor(claim.floor, terms.unitCpus)) + " CPU at least for minCpus " + objects::cpusText(claim.floor) +
+         "; " + terms.gaps;
+}
+
+Condition allocated(const ServiceRecord& record, const AllocationPort& allocation) {
   Condition condition{"Allocated", ConditionStatus::Unknown, record.generation, 0, "Waiting", "not decided yet"};
   if (const Obstacle* obstacle = obstacleOf(record, "Allocated")) {
     condition.status = ConditionStatus::False;
     condition.reason = obstacle->reason;
     condition.message = obstacle->message;
+  } else if (record.admitted && record.admittedClaim.isolation != Isolation::None) {
+    condition.status = ConditionStatus::True;
+    condition.reason = "Isolated";
+    condition.message = isolationText(record.admittedClaim, allocation.isolationTerms(record.admittedClaim.isolation));
   } else if (record.admitted) {
     condition.status = ConditionStatus::True;
     condition.reason = "Allocated";
-    condition.message = record.admittedFloor.value > 0 ? "its floor of " + objects::cpusText(record.admittedFloor) + " CPU is kept free"
-                                                       : "has its share of the machine";
+    condition.message = record.admittedClaim.floor.value > 0 ? "its floor of " + objects::cpusText(record.admittedClaim.floor) + " CPU is kept free"
+                                                             : "has its share of the machine";
   }
   return condition;
 }
@@ -151,7 +163,7 @@ Condition readyOf(const ServiceRecord& record) {
 void InstanceReconciler::setConditions(ServiceRecord& record) {
   const std::int64_t now = ports_.loop.clock().wall().micros;
   std::set<std::pair<std::string, std::string>> told;
-  for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record), sandboxed(record)}) {
+  for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record, ports_.allocation), sandboxed(record)}) {
     const Condition* before = objects::findCondition(record.conditions, condition.type);
     const bool known = before != nullptr;
     const auto [last, fresh] = record.toldConditions.try_emplace(condition.type);

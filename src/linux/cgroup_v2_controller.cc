@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "linux/cgroup_paths.h"
@@ -18,6 +22,7 @@ namespace coterie::linux {
 namespace {
 
 constexpr const char* kControllers[] = {"cpuset", "cpu"};
+constexpr const char* kShelter = "system";
 
 bool lists(const std::optional<std::string>& text, const std::string& word) {
   std::istringstream words(text.value_or(""));
@@ -34,6 +39,24 @@ Error noCgroupV2(const std::string& why) {
           "; run as root, or under systemd with the controllers delegated: systemd-run --user --scope -p Delegate=\"cpu cpuset\" coterie serve ..."};
 }
 
+// systemd marks what it gave away; where it does not run, nobody else claims the hierarchy.
+bool leftToSystemd(const std::string& directory) {
+  if (::access("/run/systemd/system", F_OK) != 0) return false;
+  std::array<char, 8> value{};
+  for (const char* mark : {"trusted.delegate", "user.delegate"}) {
+    if (::getxattr(directory.c_str(), mark, value.data(), value.size()) == 1 && value[0] == '1') return false;
+  }
+  return true;
+}
+
+bool hasDeadTrees(const std::string& directory) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    if (treeOfDeadRun(entry.path().filename().string())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 CgroupV2Controller::CgroupV2Controller(const CgroupV2Options& options) : CgroupController("cgroup-v2"), options_(options) {}
@@ -48,11 +71,23 @@ Result<std::unique_ptr<CgroupV2Controller>> CgroupV2Controller::create(const Cgr
     if (!lists(readText(complete.directory + "/cgroup.controllers"), controller))
       return noCgroupV2(complete.directory + " does not have the controller " + controller);
   }
+  if (complete.onlyIfDelegated && leftToSystemd(complete.directory))
+    return noCgroupV2(complete.directory + " is systemd's, which has not delegated it");
   std::unique_ptr<CgroupV2Controller> controller(new CgroupV2Controller(complete));
-  clearTreesOfDeadRuns({complete.directory}, complete.killLeftovers);
+  controller->takeOverFromDeadRun();
+  clearTreesOfDeadRuns({controller->options_.directory}, complete.killLeftovers);
   if (const Status passed = controller->passControllersOn(); !passed) return passed.error();
   if (const Status made = controller->makeTree(); !made) return made.error();
   return controller;
+}
+
+// A dead run moved the processes of its cgroup into `system`, its supervisor among them: what that starts is in there.
+void CgroupV2Controller::takeOverFromDeadRun() {
+  const std::filesystem::path own(options_.directory);
+  if (own.filename() != kShelter || !hasDeadTrees(own.parent_path().string())) return;
+  shelter_ = options_.directory;
+  options_.directory = own.parent_path().string();
+  passedOn_ = true;
 }
 
 // The hierarchy's root may hold processes and pass controllers on; any other cgroup must be emptied first.
@@ -62,7 +97,7 @@ Status CgroupV2Controller::passControllersOn() {
   if (lists(passed, "cpuset") && lists(passed, "cpu")) return {};
   const bool root = !readText(own + "/cgroup.type").has_value();  // only the root has none
   if (!root) {
-    shelter_ = own + "/system";
+    shelter_ = own + "/" + kShelter;
     if (::mkdir(shelter_.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", std::exchange(shelter_, {}), errno);
     for (const int pid : idsIn(readText(own + "/cgroup.procs"))) {
       const int error = writeText(shelter_ + "/cgroup.procs", std::to_string(pid));
@@ -132,8 +167,8 @@ void CgroupV2Controller::removeTrees() {
 
 // What the own cgroup was before: its processes in it, nothing passed on. Not while others have made trees below it.
 void CgroupV2Controller::giveBackOwnCgroup() {
-  if (!std::exchange(passedOn_, false)) return;
-  if (writeText(options_.directory + "/cgroup.subtree_control", "-cpuset -cpu") != 0 || shelter_.empty()) return;
+  if (std::exchange(passedOn_, false) && writeText(options_.directory + "/cgroup.subtree_control", "-cpuset -cpu") != 0) return;
+  if (shelter_.empty()) return;
   for (const int pid : idsIn(readText(shelter_ + "/cgroup.procs")))
     static_cast<void>(writeText(options_.directory + "/cgroup.procs", std::to_string(pid)));
   ::rmdir(std::exchange(shelter_, {}).c_str());

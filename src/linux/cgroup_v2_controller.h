@@ -8,9 +8,11 @@
 // the parent's whole set, so observe() reports both; an empty set means "inherit" and is never written; writing memory nodes moves the pages at once;
 // a thread keeps its own affinity mask, so masks are opened before a container is placed. An offline CPU stays in the request and is used again when
 // it returns. Memory limits per worker are not this adapter's: domain controllers cannot be split within a threaded subtree.
-// Trees of dead runs are found at start: their processes are killed, the directories removed. About 10 descriptors a container, held open. O(threads)
-// per observation. Thread rule: control loop. Source: Linux Documentation/admin-guide/cgroup-v2.rst (Threads, Delegation, Cpuset).
-// Errors: Unavailable/NoCgroupV2 (not mounted, or without the controllers; with the command that delegates them), PermissionDenied/CgroupNotWritable.
+// Trees of dead runs are found at start: their processes are killed, the directories removed. Who is started in the `system` that a dead run left
+// (its supervisor stands there) takes that run's cgroup, the one above, as its own, and gives it back as it was. About 10 descriptors a container,
+// held open. O(threads) per observation. Thread rule: control loop. Source: Linux Documentation/admin-guide/cgroup-v2.rst (Threads, Delegation,
+// Cpuset). Errors: Unavailable/NoCgroupV2 (not mounted, or without the controllers; with the command that delegates them),
+// PermissionDenied/CgroupNotWritable.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +25,9 @@
 namespace coterie::linux {
 
 struct CgroupV2Options {
-  std::string directory;     // own cgroup; empty: found in /proc
-  bool killLeftovers{true};  // processes of a dead run: kill (serve) or leave alone (then their directories stay too)
+  std::string directory;        // own cgroup; empty: found in /proc
+  bool killLeftovers{true};     // processes of a dead run: kill (serve) or leave alone (then their directories stay too)
+  bool onlyIfDelegated{false};  // where systemd runs, what it has not delegated is left to it
 };
 
 class CgroupV2Controller final : public CgroupController {
@@ -37,6 +40,7 @@ class CgroupV2Controller final : public CgroupController {
  private:
   explicit CgroupV2Controller(const CgroupV2Options& options);
   [[nodiscard]] Status passControllersOn();
+  void takeOverFromDeadRun();
   [[nodiscard]] Status makeTree();
   [[nodiscard]] Status makeLeaves(InstanceId id, CgroupLeaves& leaves) const override;
   [[nodiscard]] std::int64_t kernelWeight(std::int64_t weight) const override;

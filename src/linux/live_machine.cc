@@ -14,6 +14,14 @@ std::optional<CpuSet> readSet(const UniqueFd& file) {
   if (!text || !set || set->empty()) return std::nullopt;
   return *set;
 }
+
+bool insideVirtualMachine() {
+  const std::string cpus = readText("/proc/cpuinfo").value_or("");
+  const std::size_t flags = cpus.find("\nflags");
+  const std::string_view line =
+      flags == std::string::npos ? std::string_view{} : std::string_view(cpus).substr(flags + 1, cpus.find('\n', flags + 1) - flags);
+  return line.find(" hypervisor") != std::string_view::npos || readText("/sys/hypervisor/type").has_value();
+}
 }  // namespace
 
 LiveMachine::LiveMachine() : online_(openFor("/sys/devices/system/cpu/online", O_RDONLY)) {
@@ -41,6 +49,7 @@ Result<Machine> LiveMachine::read() {
   Result<Machine> machine = readMachine();
   if (!machine) return machine;
   if (const auto sets = poll()) machine->allowed = sets->allowed & machine->online;
+  machine->virtualMachine = insideVirtualMachine();
   return machine;
 }
 

@@ -1,6 +1,7 @@
 // The machine this process runs on, as a MachineSource: its shape through hwloc, its changing sets through held descriptors (/sys online list, the
 // effective CPU set of the own cgroup). What the process may use is taken from the cgroup it was started in and the affinity mask it was started
-// with: where Coterie later puts its own threads does not count. Make it before anything is placed. Thread rule: control loop.
+// with: where Coterie later puts its own threads does not count. A virtual machine is known by the mark that hypervisors set (x86; /sys/hypervisor
+// elsewhere). Make it before anything is placed. Thread rule: control loop.
 #pragma once
 
 #include <optional>

@@ -72,6 +72,7 @@ struct Machine {
   CpuSet allowed;               // what this process may use (its own cpuset and affinity), a subset of online
   CpuSet isolated;              // isolcpus: used only on request
   Bytes memory;                 // total physical memory, without that of devices
+  bool virtualMachine{false};   // it is known to be one (of the live machine only): what the host has, nobody here sees
   std::vector<Device> devices;  // by name
 
   [[nodiscard]] const Cpu* findCpu(int id) const;  // nullptr if it is not online; O(log n)

@@ -13,6 +13,7 @@
 
 #include "base/units.h"
 #include "model/ids.h"
+#include "model/isolation.h"
 #include "model/tensor.h"
 
 namespace coterie {
@@ -70,6 +71,7 @@ struct ModelServiceSpec {
   int maxInstances{1};
   MilliCpu minCpus;                                        // floor of the group; "500m" or 2; 0: none
   MilliCpu maxCpus;                                        // ceiling of the group; 0: the machine
+  Isolation isolation{Isolation::None};                    // none | core | cache | node: whole ones are owned, and no other tenant is beside it
   Bytes memory;                                            // per instance, "512Mi"; 0: measured
   std::int64_t weight{100};                                // within the tenant
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch

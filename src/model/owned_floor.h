@@ -1,5 +1,6 @@
-// What a floor takes of the machine: below one CPU a share of the pool, from there on whole CPUs, because nobody owns a part of one. The one rule by
-// which admission counts floors against quota.cpus and by which the allocator grants them. O(1), pure; saturates instead of overflowing.
+// What a floor takes of the machine: below one CPU a share of the pool, from there on whole CPUs, because nobody owns a part of one; of an isolated
+// service whole units (cores, caches, nodes), one at least. The one rule by which admission counts floors against quota.cpus and by which the
+// allocator grants them. O(1), pure; saturates instead of overflowing.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,14 @@ namespace coterie {
   if (floor.value <= kCpu) return floor;
   const std::int64_t cpus = (floor.value - 1) / kCpu + 1;
   return MilliCpu(cpus > kMost ? std::numeric_limits<std::int64_t>::max() : cpus * kCpu);
+}
+
+// unitCpus: CPUs of a unit of its isolation, the largest if they differ; 0: it is not isolated.
+[[nodiscard]] constexpr MilliCpu ownedFloor(MilliCpu floor, std::int64_t unitCpus) {
+  if (unitCpus <= 0) return ownedFloor(floor);
+  const std::int64_t unit = unitCpus * 1000;
+  const std::int64_t units = floor.value <= unit ? 1 : (floor.value - 1) / unit + 1;
+  return MilliCpu(units > std::numeric_limits<std::int64_t>::max() / unit ? std::numeric_limits<std::int64_t>::max() : units * unit);
 }
 
 }  // namespace coterie

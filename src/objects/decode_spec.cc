@@ -192,6 +192,7 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     if (decoded.maxCpus.value > 0 && decoded.maxCpus < decoded.minCpus) {
       spec.fault("maxCpus", cpusText(decoded.maxCpus) + " is less than minCpus, " + cpusText(decoded.minCpus));
     }
+    decoded.isolation = isolationField(spec);
     decoded.memory = bytesField(spec, "memory", Bytes(std::int64_t{16} << 20), Zero::Refused, "limit of its own (it is measured then)");
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
     decoded.latencyCritical = latencyCriticalField(spec);

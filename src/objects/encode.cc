@@ -64,6 +64,7 @@ Value encodeSpec(const ModelServiceSpec& spec) {
   if (spec.maxInstances != spec.minInstances) value.set("maxInstances", spec.maxInstances);
   if (spec.minCpus.value > 0) value.set("minCpus", encodeCpus(spec.minCpus));
   if (spec.maxCpus.value > 0) value.set("maxCpus", encodeCpus(spec.maxCpus));
+  if (spec.isolation != Isolation::None) value.set("isolation", isolationName(spec.isolation));
   if (spec.memory.value > 0) value.set("memory", bytesText(spec.memory));
   if (spec.weight != 100) value.set("weight", spec.weight);
   if (!spec.latencyCritical) value.set("serviceClass", "batch");

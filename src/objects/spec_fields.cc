@@ -1,5 +1,7 @@
 #include "objects/spec_fields.h"
 
+#include <array>
+
 #include "objects/names.h"
 #include "objects/quantity.h"
 
@@ -54,5 +56,12 @@ std::optional<std::size_t> wordField(Fields& fields, std::string_view name, std:
 }
 
 bool latencyCriticalField(Fields& fields) { return wordField(fields, "serviceClass", "class", {"latency-critical", "batch"}).value_or(0) == 0; }
+
+Isolation isolationField(Fields& fields) {
+  constexpr std::array kLevels{Isolation::None, Isolation::Core, Isolation::Cache, Isolation::Node};
+  std::vector<std::string_view> words;
+  for (const Isolation level : kLevels) words.push_back(isolationName(level));
+  return kLevels[wordField(fields, "isolation", "isolation", words).value_or(0)];
+}
 
 }  // namespace coterie::objects

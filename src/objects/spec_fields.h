@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/isolation.h"
 #include "objects/fields.h"
 
 namespace coterie::objects {
@@ -27,5 +28,7 @@ enum class Zero : std::uint8_t { Allowed, Refused };
                                                    const std::vector<std::string_view>& words);
 // serviceClass: latency-critical (also if it is absent) or batch.
 [[nodiscard]] bool latencyCriticalField(Fields& fields);
+// isolation: none (also if it is absent), core, cache or node.
+[[nodiscard]] Isolation isolationField(Fields& fields);
 
 }  // namespace coterie::objects

@@ -155,8 +155,7 @@ class Reader {
       item.fault("maxCpus", objects::cpusText(group.ceiling) + " is less than minCpus, " + objects::cpusText(group.floor));
     group.latencyCritical = objects::latencyCriticalField(item);
     group.lend = static_cast<Lend>(objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0));
-    group.isolation =
-        static_cast<allocation::Isolation>(objects::wordField(item, "isolation", "isolation", {"none", "core", "cache", "node"}).value_or(0));
+    group.isolation = objects::isolationField(item);
     group.containers = containersOf(item, line);
     group.demand = objects::cpusField(item, "demand", Zero::Allowed, "demand");
     group.queued = yesOrNo(item, "queued");

@@ -2,7 +2,9 @@
 //
 // Made before the worker starts, entered before it loads anything, removed after it was reaped (the kernel refuses earlier; what is left over from a
 // killed run is removed by sweepLeftovers). Where the hierarchy is not mounted, not v1 or not writable, create() answers NotFound and the runtime
-// does without. Sources: the kernel's admin-guide/cgroup-v1/memory and pids. Thread rule: the control loop.
+// does without. In v2 there is none: a worker's threads stand in leaves of one threaded tree, so that lent time yields to owners
+// (cgroup_v2_controller.h), and the kernel limits memory and processes of such a tree as a whole only. Sources: the kernel's
+// admin-guide/cgroup-v1/memory and pids. Thread rule: the control loop.
 #pragma once
 
 #include <cstdint>

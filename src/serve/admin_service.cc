@@ -48,13 +48,21 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   explanation.tenant = summary->tenant;
   explanation.floor = summary->spec.minCpus;
   explanation.ceiling = summary->spec.maxCpus;
+  if (summary->spec.isolation != Isolation::None) explanation.isolation = isolationName(summary->spec.isolation);
   explanation.instances = summary->serving;
   const auto instancesText = [](int count) { return std::to_string(count) + (count == 1 ? " instance" : " instances"); };
   explanation.whyThisMany.push_back({"Instances", summary->spec.instances ? "spec.instances asks for " + instancesText(*summary->spec.instances)
                                                                           : instancesText(summary->desired) + ", within minInstances..maxInstances"});
   for (const auto& obstacle : summary->obstacles) explanation.whyNotMore.push_back({obstacle.reason, obstacle.message});
   const agent::DrcView view = parts_.drc.view();
-  if (const auto group = parts_.drc.explainGroup(summary->group)) explainCpus(*group, view, explanation);
+  if (const auto group = parts_.drc.explainGroup(summary->group)) {
+    explainCpus(*group, view, explanation);
+    if (group->spec.isolation != Isolation::None) {
+      const controller::IsolationTerms terms = parts_.bridge.isolationTerms(group->spec.isolation);
+      explanation.whyThese.push_back({"Isolated", "isolation " + std::string(isolationName(group->spec.isolation)) + " keeps other tenants off its " +
+                                                      terms.named + ". Shared all the same: " + terms.gaps});
+    }
+  }
   if (view.frozen) explanation.whyNotMore.push_back({"ControllerOff", "`coterie drc off` is in force: plans are frozen; `coterie drc on` resumes"});
   leaveNothingOpen(explanation, {MilliCpu(1000LL * (view.allowed & view.online).count()), parts_.drc.groups().size(), summary->spec.instances == 0});
   return explanation;
@@ -170,6 +178,7 @@ admin::TopReport AdminService::top() const {
       top.use = rates.use;
       top.lent = rates.lentRate;
       top.borrowed = rates.borrowedRate;
+      if (group->spec.isolation != Isolation::None) top.isolation = isolationName(group->spec.isolation);
       report.use += rates.use;
     }
     report.services.push_back(std::move(top));

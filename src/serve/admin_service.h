@@ -42,6 +42,7 @@ class AdminService final : public admin::AdminBackend {
   [[nodiscard]] Status revokeKey(const std::string& id) override;
   [[nodiscard]] Status revokeAllKeys(const TenantName& tenant) override;
   [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override;
+  [[nodiscard]] int unitCpus(Isolation isolation) const override { return parts_.bridge.isolationTerms(isolation).unitCpus; }
 
  private:
   struct Rates {  // CPU of one group over the last second

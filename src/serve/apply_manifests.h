@@ -12,6 +12,6 @@
 namespace coterie::serve {
 
 // Tenants must come before their services. What is stored already in the same form is not written. Stops at the first error, naming the object.
-[[nodiscard]] Status applyObjects(const std::vector<objects::AnyObject>& objects, ObjectStore& store, const admin::MeasuredMemory& measured);
+[[nodiscard]] Status applyObjects(const std::vector<objects::AnyObject>& objects, ObjectStore& store, const admin::MachineFacts& facts);
 
 }  // namespace coterie::serve

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "serve/isolation_terms.h"
 
 namespace coterie::serve {
 
@@ -163,11 +164,16 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
   spec.floor = group.floor;
   spec.ceiling = group.ceiling;
   spec.latencyCritical = group.latencyCritical;
+  spec.isolation = group.isolation;
   spec.objective = group.objective;
   return spec;
 }
 
 MilliCpu Bridge::missingForFloor(const controller::ServiceGroup& group) const { return drc_->missingForFloor(specOf(group)); }
+
+controller::IsolationTerms Bridge::isolationTerms(Isolation level) const {
+  return serve::isolationTerms(level, {drc_->isolationUnits(), !drc_->view().reserved.empty(), drc_->machine().virtualMachine});
+}
 
 void Bridge::setGroup(const controller::ServiceGroup& group) {
   groups_[group.id] = group.service;

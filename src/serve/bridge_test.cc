@@ -116,6 +116,25 @@ class BridgeTest : public gateway::GatewayTest {
                                             [this]() -> const controller::TenantDirectory& { return directory; }};
 };
 
+TEST_F(BridgeTest, IsolationReachesThePlanAndItsTermsComeBack) {
+  addWorker(1, 2);
+  controller::ServiceGroup group;
+  group.id = GroupId(0);
+  group.service = kService;
+  group.tenant = TenantName("a");
+  group.isolation = Isolation::Core;
+  bridge.setGroup(group);
+  turn();
+  EXPECT_EQ(drc.explainGroup(GroupId(0))->spec.isolation, Isolation::Core);
+  EXPECT_EQ(bridge.isolationTerms(Isolation::Core).units, 2);
+  EXPECT_EQ(bridge.isolationTerms(Isolation::Node).unitCpus, 2);
+  controller::ServiceGroup other = group;
+  other.id = GroupId(1);
+  other.tenant = TenantName("b");
+  other.isolation = Isolation::Node;
+  EXPECT_EQ(bridge.missingForFloor(other), MilliCpu(1000)) << "the only node, beside a core";
+}
+
 TEST_F(BridgeTest, ARequestRunsOnAsManyLanesAsTheControllerGives) {
   HandWorker& worker = addWorker(1, 2);
   const Sent one = infer();

@@ -24,8 +24,6 @@
 #include "gateway/gateway.h"
 #include "http/server.h"
 #include "identity/key_store.h"
-#include "linux/affinity_controller.h"
-#include "linux/cgroup_v1_controller.h"
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
@@ -33,6 +31,7 @@
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
 #include "serve/bridge.h"
+#include "serve/choose_actuator.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
 #include "serve/log_keeper.h"
@@ -184,17 +183,10 @@ Status LocalServer::Parts::open() {
 }
 
 Status LocalServer::Parts::openCpus() {
-  if (options.actuator != Actuator::Affinity) {
-    auto cgroups = linux::CgroupV1Controller::create();
-    if (cgroups) {
-      controller = std::move(cgroups).value();
-    } else if (options.actuator == Actuator::CgroupV1) {
-      return cgroups.error();
-    } else {
-      log::info("serve", "CPU sets are enforced by thread affinity, not by cgroups: " + cgroups.error().message);
-    }
-  }
-  if (controller == nullptr) controller = std::make_unique<linux::AffinityController>(shape.allowed);
+  auto chosen = chooseActuator(options.actuator, actuatorsOfThisMachine(shape.allowed));
+  if (!chosen) return chosen.error();
+  controller = std::move(chosen->controller);
+  log::info("serve", chosen->message);
   for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
@@ -315,11 +307,12 @@ LocalServer::~LocalServer() { parts_->end(); }
 Result<std::unique_ptr<LocalServer>> LocalServer::create(http::AsioLoop& control, const ServeOptions& options) {
   auto parts = std::make_unique<Parts>(control, options);
   if (const Status opened = parts->open(); !opened) return opened.error();
+  // Before anything is written: quotas of isolated services are counted in units of the machine.
+  if (const Status drc = parts->drc->start(); !drc) return drc.error();
   return std::unique_ptr<LocalServer>(new LocalServer(std::move(parts)));
 }
 
 Status LocalServer::start() {
-  if (const Status drc = parts_->drc->start(); !drc) return drc;
   if (const Status tenants = parts_->tenants->start(); !tenants) return tenants;
   if (const Status services = parts_->services->start(); !services) return services;
   // After the first pass, which tells the gateway what there is: a client that comes early must wait, and not hear that its service does not exist.
@@ -328,7 +321,7 @@ Status LocalServer::start() {
 }
 
 Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
-  return applyObjects(objects, *parts_->store, [this](const ServiceName& service) { return parts_->adminService->measuredMemory(service); });
+  return applyObjects(objects, *parts_->store, admin::machineFacts(*parts_->adminService));
 }
 
 Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {

@@ -44,6 +44,7 @@ class LogKeeper final : public controller::GatewayPort, public controller::Alloc
 
   // controller::AllocationPort
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override { return allocation_.missingForFloor(group); }
+  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation level) const override { return allocation_.isolationTerms(level); }
   void setGroup(const controller::ServiceGroup& group) override {
     groups_[group.id] = group.service;
     allocation_.setGroup(group);

@@ -121,6 +121,12 @@ void ServeMetrics::fillGroup(const agent::GroupView& group) {
   gauge("coterie_group_entitlement_cpus", "Fair share of the machine.", group.entitlement.value);
   gauge("coterie_group_demand_cpus", "What the service could use now.", group.demand.value);
   gauge("coterie_group_grant_cpus", "Home CPUs and awake loans.", group.grant.value);
+  CpuSet isolated;
+  if (group.spec.isolation != Isolation::None) {
+    for (const auto& container : group.containers) isolated |= container.home;
+  }
+  gauge("coterie_group_isolated_cpus", "CPUs of the whole cores, caches or nodes that an isolated service owns; 0: it is not isolated.",
+        1000LL * isolated.count());
   counter("coterie_group_used_cpu_seconds_total", "CPU time of its lanes.", group.counters.used.count(), Unit::Nanos);
   counter("coterie_group_borrowed_cpu_seconds_total", "CPU time of its lanes on CPUs of others.", group.counters.borrowed.count(), Unit::Nanos);
   counter("coterie_group_lent_cpu_seconds_total", "CPU time of others on its CPUs.", group.counters.lent.count(), Unit::Nanos);

@@ -11,7 +11,7 @@
 
 namespace coterie::serve {
 
-enum class Actuator : std::uint8_t { Auto, Affinity, CgroupV1 };
+enum class Actuator : std::uint8_t { Auto, Affinity, CgroupV1, CgroupV2 };
 
 struct ServeOptions {
   std::string state;                      // folder of store, keys, sockets; made with mode 0700 if it is not there

@@ -20,6 +20,7 @@
 #include "cli/manifests.h"
 #include "http/asio_loop.h"
 #include "onnx/default_library.h"
+#include "serve/choose_actuator.h"
 #include "serve/local_server.h"
 #include "serve/options.h"
 #include "serve/startup_view.h"
@@ -89,7 +90,9 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
     if (!reserved) return Error{Code::InvalidArgument, "BadOption", "--reserved-cpus: " + reserved.error().message};
     options.reserved = std::move(reserved).value();
   }
-  options.actuator = flags.actuator == "affinity" ? Actuator::Affinity : flags.actuator == "cgroup-v1" ? Actuator::CgroupV1 : Actuator::Auto;
+  for (const Actuator actuator : {Actuator::Auto, Actuator::Affinity, Actuator::CgroupV1, Actuator::CgroupV2}) {
+    if (flags.actuator == actuatorName(actuator)) options.actuator = actuator;
+  }
   if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
   options.drainGrace = Seconds(flags.drainSeconds);
   options.sandbox = !flags.noSandbox;
@@ -225,7 +228,10 @@ cli::Command serveCommand() {
               {"--demo-keys", "make and show a key per tenant, named quickstart", &flags->demoKeys},
               {"--onnxruntime", "ONNX Runtime's shared library (default: the one that ./dev setup fetched)", &flags->runtime, {}, cli::Names::Files},
               {"--reserved-cpus", "CPUs for Coterie itself, e.g. 0-1 (default: none below 8 CPUs)", &flags->reserved},
-              {"--actuator", "how CPU sets are enforced", &flags->actuator, {"auto", "affinity", "cgroup-v1"}},
+              {"--actuator",
+               "how CPU sets are enforced; auto: cgroup v2 where it may be used, else v1, else affinity",
+               &flags->actuator,
+               {"auto", "affinity", "cgroup-v1", "cgroup-v2"}},
               {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
               {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
               {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},

@@ -98,6 +98,7 @@ struct CountingPorts final : controller::GatewayPort, controller::AllocationPort
   void resumeInstance(InstanceId) override { ++calls; }
   void instanceGone(InstanceId) override { ++calls; }
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup&) const override { return MilliCpu(7); }
+  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
   void setGroup(const controller::ServiceGroup&) override { ++calls; }
   void removeGroup(GroupId) override { ++calls; }
   void instanceStarting(GroupId, InstanceId) override { ++calls; }

@@ -30,6 +30,17 @@ struct Excess {
   std::string wanted;
   std::string fix;
 };
+MilliCpu owned(const ServiceUse& use) { return ownedFloor(use.floor, use.unitCpus); }
+// "2 CPU (minCpus of 1500m CPU, in whole CPUs)"
+std::string wantedFloor(const ServiceUse& use) {
+  const MilliCpu floor = owned(use);
+  std::string text = cpuText(floor.value);
+  if (use.unitCpus > 0) {
+    return text + " (isolation " + std::string(isolationName(use.isolation)) + " owns whole units of " + std::to_string(use.unitCpus) +
+           " CPU, for minCpus " + cpuText(use.floor.value) + ")";
+  }
+  return text + " (minCpus" + (floor == use.floor ? "" : " of " + cpuText(use.floor.value) + ", in whole CPUs") + ")";
+}
 Error exceeded(const TenantName& tenant, const ServiceUse& service, const Excess& e) {
   return {Code::ResourceExhausted, "QuotaExceeded",
           e.field + " of tenant \"" + tenant.value + "\" is " + e.limit + ": its other services use " + e.used + ", and \"" + service.service.path() +
@@ -37,11 +48,13 @@ Error exceeded(const TenantName& tenant, const ServiceUse& service, const Excess
 }
 }  // namespace
 
-ServiceUse useOf(const ModelService& service, Bytes measuredMemory) {
+ServiceUse useOf(const ModelService& service, Bytes measuredMemory, int unitCpus) {
   const ModelServiceSpec& spec = service.spec;
   const int instances = std::max(0, spec.instances.value_or(spec.minInstances));
   const Bytes each = spec.memory.value > 0 ? spec.memory : measuredMemory;
-  return {service.serviceName(), spec.minCpus, spec.maxCpus, Bytes(times(each.value, instances))};
+  return {service.serviceName(), spec.minCpus,
+          spec.maxCpus,          Bytes(times(each.value, instances)),
+          spec.isolation,        spec.isolation == Isolation::None ? 0 : unitCpus};
 }
 
 Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<const ServiceUse> others, const ServiceUse& wanted) {
@@ -57,17 +70,17 @@ Status checkQuota(const TenantName& tenant, const TenantQuota& quota, std::span<
       continue;
     }
     ++services;
-    floors = add(floors, ownedFloor(other.floor).value);
+    floors = add(floors, owned(other).value);
     memory = add(memory, other.memory.value);
   }
   if (quota.services > 0 && !existed && services + 1 > quota.services) {
     return exceeded(tenant, wanted, {"quota.services", std::to_string(quota.services), std::to_string(services), "to be one more", "delete one"});
   }
   const std::string cpus = cpuText(quota.cpus.value);
-  const std::int64_t floor = ownedFloor(wanted.floor).value;
-  if (quota.cpus.value > 0 && floor > ownedFloor(before.floor).value && add(floors, floor) > quota.cpus.value) {
-    const std::string rounded = floor == wanted.floor.value ? "" : " of " + cpuText(wanted.floor.value) + ", in whole CPUs";
-    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), cpuText(floor) + " (minCpus" + rounded + ")", "lower spec.minCpus"});
+  const std::int64_t floor = owned(wanted).value;
+  if (quota.cpus.value > 0 && floor > owned(before).value && add(floors, floor) > quota.cpus.value) {
+    const std::string fix = wanted.unitCpus > 0 ? "lower spec.isolation or spec.minCpus" : "lower spec.minCpus";
+    return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), wantedFloor(wanted), fix});
   }
   if (quota.cpus.value > 0 && wanted.ceiling > quota.cpus && (!existed || wanted.ceiling > before.ceiling)) {
     return exceeded(tenant, wanted, {"quota.cpus", cpus, cpuText(floors), "a ceiling of " + cpuText(wanted.ceiling.value), "lower spec.maxCpus"});
@@ -85,7 +98,7 @@ std::vector<QuotaExcess> excessOf(const TenantQuota& quota, std::span<const Serv
   const auto count = static_cast<std::int64_t>(services.size());
   if (quota.services > 0 && count > quota.services) excess.push_back({"quota.services", std::to_string(quota.services), std::to_string(count)});
   std::int64_t floors = 0;
-  for (const ServiceUse& service : services) floors = add(floors, ownedFloor(service.floor).value);
+  for (const ServiceUse& service : services) floors = add(floors, owned(service).value);
   if (quota.cpus.value > 0 && floors > quota.cpus.value)
     excess.push_back({"quota.cpus", cpuText(quota.cpus.value), cpuText(floors) + " of floors (minCpus)"});
   if (quota.memory.value > 0 && memory > quota.memory) excess.push_back({"quota.memory", memoryText(quota.memory.value), memoryText(memory.value)});

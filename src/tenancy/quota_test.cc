@@ -12,7 +12,14 @@ const TenantName kAudio("audio");
 Bytes mi(std::int64_t n) { return Bytes(n << 20); }
 
 ServiceUse use(const char* name, std::int64_t floor, std::int64_t ceiling = 0, Bytes memory = {}) {
-  return {{"audio", name}, MilliCpu(floor), MilliCpu(ceiling), memory};
+  return {{"audio", name}, MilliCpu(floor), MilliCpu(ceiling), memory, Isolation::None, 0};
+}
+
+ServiceUse isolated(const char* name, std::int64_t floor, Isolation isolation, int unitCpus) {
+  ServiceUse made = use(name, floor);
+  made.isolation = isolation;
+  made.unitCpus = unitCpus;
+  return made;
 }
 
 struct Case {
@@ -51,6 +58,21 @@ TEST(Quota, Table) {
        "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 500m CPU, and \"audio/b\" wants 2 CPU (minCpus of 1500m CPU, in whole CPUs); "
        "lower "
        "spec.minCpus, or ask for a larger quota"},
+      {"an isolated one is charged its units",
+       two,
+       {use("a", 500)},
+       isolated("b", 0, Isolation::Core, 2),
+       "quota.cpus of tenant \"audio\" is 2 CPU: its other services use 500m CPU, and \"audio/b\" wants 2 CPU (isolation core owns whole units of 2 "
+       "CPU, "
+       "for minCpus 0 CPU); lower spec.isolation or spec.minCpus, or ask for a larger quota"},
+      {"an isolated one that fits", two, {use("a", 0)}, isolated("b", 1500, Isolation::Core, 2), ""},
+      {"isolated ones count for others", two, {isolated("a", 0, Isolation::Core, 2)}, use("b", 1), "quota.cpus of tenant"},
+      {"a lower level of the same service", two, {isolated("b", 0, Isolation::Node, 8)}, isolated("b", 0, Isolation::Cache, 4), ""},
+      {"a higher level of the same service",
+       two,
+       {isolated("b", 0, Isolation::Core, 1)},
+       isolated("b", 0, Isolation::Cache, 4),
+       "quota.cpus of tenant"},
       {"own old floor does not count", two, {use("a", 500), use("b", 1500)}, use("b", 1400), ""},
       {"ceiling",
        two,

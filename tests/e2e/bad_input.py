@@ -59,6 +59,7 @@ spec:
 # (what, base, text, its replacement, the path in the message, words of the message)
 MANIFESTS = [
     ("an unknown key", SERVICE, "  minCpus: 250m", "  minCpu: 250m", "spec.minCpu", ["minCpus"]),
+    ("an unknown isolation", SERVICE, "  minCpus: 250m", "  minCpus: 250m\n  isolation: cores", "spec.isolation", ["core"]),
     ("an unknown key deeper", SERVICE, "latencyMs: 20", "latencyMillis: 20", "spec.objective.latencyMillis", ["latencyMs"]),
     ("an unknown kind", SERVICE, "kind: ModelService", "kind: ModelServices", "kind", ["ModelService"]),
     ("an unknown version", SERVICE, "coterie.dev/v1alpha1", "coterie.dev/v9", "apiVersion", ["v9", "coterie.dev/v1alpha1"]),

@@ -1,0 +1,36 @@
+#include "serve/isolation_terms.h"
+
+#include <gtest/gtest.h>
+
+namespace coterie::serve {
+namespace {
+
+bool says(const controller::IsolationTerms& terms, const char* words) { return terms.gaps.find(words) != std::string::npos; }
+
+TEST(IsolationTerms, SaysOnlyWhatIsTrueHere) {
+  IsolationSetting smt;
+  smt.units = {{2, 8, 16}, 16, 4, 2};
+  smt.reserved = true;
+  const controller::IsolationTerms core = isolationTerms(Isolation::Core, smt);
+  EXPECT_EQ(core.unitCpus, 2);
+  EXPECT_EQ(core.units, 16);
+  EXPECT_TRUE(says(core, "the last-level cache and memory bandwidth stay shared"));
+  EXPECT_FALSE(says(core, "Coterie's own threads")) << "they have CPUs of their own";
+  EXPECT_FALSE(says(core, "virtual machine"));
+  const controller::IsolationTerms cache = isolationTerms(Isolation::Cache, smt);
+  EXPECT_EQ(cache.unitCpus, 8);
+  EXPECT_FALSE(says(cache, "last-level cache"));
+  EXPECT_TRUE(says(isolationTerms(Isolation::Node, smt), "whatever memory of others lies on its nodes"));
+
+  IsolationSetting small;
+  small.units = {{1, 1, 2}, 2, 2, 1};
+  small.virtualMachine = true;
+  const controller::IsolationTerms here = isolationTerms(Isolation::Core, small);
+  EXPECT_FALSE(says(here, "last-level cache")) << "a core has one of its own";
+  EXPECT_TRUE(says(here, "Coterie's own threads"));
+  EXPECT_TRUE(says(here, "virtual machine"));
+  EXPECT_EQ(isolationTerms(Isolation::None, small).unitCpus, 0);
+}
+
+}  // namespace
+}  // namespace coterie::serve
