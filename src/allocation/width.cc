@@ -1,0 +1,120 @@
+#include "allocation/width.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace coterie::allocation {
+
+namespace {
+
+constexpr int kInfeasibleWindows = 3;
+constexpr int kBetterWindows = 2;
+
+double seconds(Nanos time) { return static_cast<double>(time.count()) / 1e9; }
+Nanos nanos(double time) { return Nanos(std::llround(time * 1e9)); }
+
+// Wait at the quantile of a queue with c servers, in seconds; needs rho < 1.
+double waitAtQuantile(const WidthQuestion& question, double service, int servers, double rho) {
+  const double chance = std::pow(rho, std::sqrt(2.0 * (servers + 1)) - 1);
+  const double tail = 1 - question.quantile;
+  if (chance <= tail) return 0;
+  const double ofThoseWhoWait = (question.arrivalVariation + question.serviceVariation) / 2 * service / (servers * (1 - rho));
+  return ofThoseWhoWait * std::log(chance / tail);
+}
+
+// `slowdown`: how much longer a run takes than on a CPU of its own.
+WidthRating rate(const WidthQuestion& question, const RunTime& run, int servers, double slowdown) {
+  WidthRating rating;
+  rating.width = run.width;
+  rating.servers = servers;
+  const double service = std::max(1e-9, seconds(run.mean) * slowdown);
+  rating.capacity = std::llround(servers / service * 1000);
+  const double rho = static_cast<double>(question.arrivals.value) / 1000 * service / servers;
+  if (rho >= 1) {
+    rating.overloaded = true;
+    rating.wait = rating.latency = kEndless;
+    return rating;
+  }
+  rating.wait = nanos(waitAtQuantile(question, service, servers, rho));
+  rating.latency = rating.wait + nanos(seconds(std::max(run.atQuantile, run.mean)) * slowdown);
+  rating.feasible = !question.objective || rating.latency <= *question.objective;
+  return rating;
+}
+
+bool moreCapacity(const WidthRating& a, const WidthRating& b) { return a.capacity != b.capacity ? a.capacity > b.capacity : a.width < b.width; }
+bool sooner(const WidthRating& a, const WidthRating& b) { return a.latency != b.latency ? a.latency < b.latency : moreCapacity(a, b); }
+
+template <typename Keep, typename Better>
+const WidthRating* best(const std::vector<WidthRating>& ratings, Keep keep, Better better) {
+  const WidthRating* found = nullptr;
+  for (const WidthRating& rating : ratings) {
+    if (keep(rating) && (found == nullptr || better(rating, *found))) found = &rating;
+  }
+  return found;
+}
+
+bool betterByATenth(const WidthRating& rating, const WidthRating& present, WidthReason reason) {
+  if (reason == WidthReason::ObjectiveNotMet) return present.overloaded || rating.latency * 10 <= present.latency * 9;
+  return rating.capacity * 10 >= present.capacity * 11;
+}
+
+}  // namespace
+
+WidthChoice chooseWidth(const WidthQuestion& question) {
+  WidthChoice choice;
+  choice.containers = std::clamp(std::max(question.minContainers, question.nodesSpanned), question.minContainers,
+                                 std::max(question.minContainers, question.maxContainers));
+  if (question.curve.empty()) return choice;
+  if (question.cpus < 1) {
+    const double slowdown = 1000.0 / static_cast<double>(std::clamp<std::int64_t>(question.poolShare.value, 1, 1000));
+    choice.chosen = rate(question, question.curve.front(), 1, slowdown);
+    choice.ratings = {choice.chosen};
+    choice.reason = WidthReason::PoolMember;
+    return choice;
+  }
+  for (const RunTime& run : question.curve) {
+    if (run.width <= question.cpus) choice.ratings.push_back(rate(question, run, question.cpus / run.width, 1));
+  }
+  if (choice.ratings.empty()) return choice;
+  const auto feasible = [](const WidthRating& rating) { return rating.feasible; };
+  const auto keepsUp = [](const WidthRating& rating) { return !rating.overloaded; };
+  const auto any = [](const WidthRating&) { return true; };
+  const WidthRating* chosen = nullptr;
+  if (!question.objective) {
+    chosen = best(choice.ratings, any, moreCapacity);
+    choice.reason = chosen->overloaded ? WidthReason::Overloaded : WidthReason::MostCapacity;
+  } else if ((chosen = best(choice.ratings, feasible, moreCapacity)) != nullptr) {
+    choice.reason = WidthReason::MeetsObjective;
+  } else if ((chosen = best(choice.ratings, keepsUp, sooner)) != nullptr) {
+    choice.reason = WidthReason::ObjectiveNotMet;
+  } else {
+    chosen = best(choice.ratings, any, moreCapacity);
+    choice.reason = WidthReason::Overloaded;
+  }
+  choice.chosen = *chosen;
+  return choice;
+}
+
+bool WidthWatch::window(const WidthChoice& choice) {
+  const auto present = std::find_if(choice.ratings.begin(), choice.ratings.end(), [&](const WidthRating& one) { return one.width == width_; });
+  const int other = choice.chosen.width;
+  if (choice.ratings.empty() || other == width_) {
+    wanted_ = infeasible_ = better_ = 0;
+    return false;
+  }
+  // One that no longer fits, or of the pool.
+  if (present == choice.ratings.end()) {
+    width_ = other;
+    wanted_ = infeasible_ = better_ = 0;
+    return true;
+  }
+  infeasible_ = choice.chosen.feasible && !present->feasible ? infeasible_ + 1 : 0;
+  better_ = betterByATenth(choice.chosen, *present, choice.reason) ? (other == wanted_ ? better_ + 1 : 1) : 0;
+  wanted_ = other;
+  if (infeasible_ < kInfeasibleWindows && better_ < kBetterWindows) return false;
+  width_ = other;
+  wanted_ = infeasible_ = better_ = 0;
+  return true;
+}
+
+}  // namespace coterie::allocation
