@@ -8,9 +8,10 @@
 // plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Isolation: no other tenant enters a unit of an
 // isolated group, nor such a group a unit in which another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken
 // if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
-// machine's sets and all containers are read back (drift is repaired); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
-// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call. Source:
-// Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
+// machine's sets and all containers are read back (drift is repaired: of one container a few times a minute, then it is contested, which is said with
+// the names of programs that may be at it); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
+// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a
+// call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,7 @@ struct DrcConfig {
   Millis tickInterval{10};         // while something is queued or lent
   Millis writeDeadline{20};        // then a write counts as stuck
   Millis laneStarvedAfter{20};     // a loan lane without CPU for this long moves to its own group's free CPUs
+  int repairsPerMinute{6};         // of one container's drift; beyond that it is left alone for the rest of the minute
   std::size_t changesKept{50};     // per group, for explain
 };
 
@@ -112,6 +114,7 @@ struct GroupCounters {
   std::int64_t moves{0};        // changes of a home
   std::int64_t applyErrors{0};  // writes that failed or were stuck
   std::int64_t driftRepairs{0};
+  std::int64_t conflicts{0};   // times that a container became contested
   std::int64_t lanesMoved{0};  // starved loan lanes moved home
   Nanos used{};                // CPU time of all lanes
   Nanos borrowed{};            // of it, on others' CPUs
@@ -121,8 +124,9 @@ struct GroupCounters {
 struct ContainerView {
   InstanceId instance;
   bool ready{false};
-  bool stuck{false};  // a write on it has not returned
-  CpuSet home;        // wanted
+  bool stuck{false};      // a write on it has not returned
+  bool contested{false};  // somebody else keeps setting its CPUs
+  CpuSet home;            // wanted
   CpuSet loans;
   LaneAllowance lanes;  // published
   std::optional<ObservedContainer> observed;
@@ -151,6 +155,7 @@ struct DrcView {
   std::int64_t plans{0};
   std::int64_t stepsApplied{0};
   std::optional<Trigger> lastTrigger;
+  std::vector<std::string> rivals;  // programs that set CPUs, as seen when a container became contested last
 };
 
 class Drc {
@@ -171,7 +176,8 @@ class Drc {
     StepApplier& applier;
     HomeJournal& journal;
     Listener& listener;
-    std::function<DemandSample(GroupId)> sampleDemand;  // the gateway's figures now
+    std::function<DemandSample(GroupId)> sampleDemand;      // the gateway's figures now
+    std::function<std::vector<std::string>()> rivals = {};  // programs here that set other processes' CPUs; none: not looked for
   };
 
   Drc(Ports ports, DrcConfig config);

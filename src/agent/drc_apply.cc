@@ -320,11 +320,42 @@ bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContai
   return ports_.controller.traits().memoryNodes && !container.wanted.memoryNodes.empty() && seen.memoryNodes != container.wanted.memoryNodes;
 }
 
+// It has what was written, and the kernel grants less or other CPUs: somebody changed a set above (cgroups v2 allows that; v1 does not).
+bool Drc::Impl::cutFromAbove(const ObservedContainer& seen) { return !seen.home.empty() && !seen.effective.empty() && seen.effective != seen.home; }
+
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
   const Wanted& wanted = container.wanted;
   const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen);
+  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen) && !cutFromAbove(seen);
+}
+
+// Not one that waits for its place, nor one of whose threads was only just born.
+bool Drc::Impl::movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const {
+  return !seen.home.empty() && (seen.home != container.wanted.home || memoryOff(container, seen) || cutFromAbove(seen));
+}
+
+// A fight is not won by writing faster: after a few repairs within a minute it is said, and the other's set stands for the rest of that minute.
+bool Drc::Impl::mayRepair(ContainerRecord& container, const ObservedContainer& seen) {
+  if (!movedByOthers(container, seen) || static_cast<int>(container.repairs.size()) < config_.repairsPerMinute) return true;
+  if (std::exchange(container.contested, true)) return false;
+  GroupRecord& group = groups_.at(container.group);
+  ++group.counters.conflicts;
+  if (ports_.rivals) rivals_ = ports_.rivals();
+  std::string names;
+  for (const std::string& rival : rivals_) names += (names.empty() ? "; running here: " : ", ") + rival;
+  log::warning("agent", "somebody else sets the CPUs of " + group.spec.service.path() + ", instance " + std::to_string(container.id.value) + ": " +
+                            seen.home.toString() + " instead of " + container.wanted.home.toString() + ", put right " +
+                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it" + names);
+  return false;
+}
+
+void Drc::Impl::forgetOldRepairs(ContainerRecord& container) {
+  const Instant now = ports_.loop.clock().now();
+  while (!container.repairs.empty() && container.repairs.front() + Seconds(60) <= now) container.repairs.pop_front();
+  if (!container.repairs.empty() || !std::exchange(container.contested, false)) return;
+  log::info("agent", "nobody else has set the CPUs of " + groups_.at(container.group).spec.service.path() + ", instance " +
+                         std::to_string(container.id.value) + ", for a minute");
 }
 
 // Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose
@@ -333,9 +364,11 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   std::vector<InstanceId> drifted;
   std::vector<std::pair<GroupId, CpuSet>> kept;  // by others, against the plan
   for (const auto& [id, seen] : observed) {
-    const ContainerRecord& container = containers_.at(id);
+    ContainerRecord& container = containers_.at(id);
+    forgetOldRepairs(container);
     if (asWanted(container, seen)) continue;
-    const bool leaveOut = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut);
+    const bool leaveOut =
+        container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut) || !mayRepair(container, seen);
     if (leaveOut || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
       kept.emplace_back(container.group, seen.home - container.wanted.home);
     } else {
@@ -361,6 +394,8 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     }
     if (target.empty()) continue;
     container.repairTried = true;
+    if (cutFromAbove(observed.at(id))) ancestors_.clear();  // written again, before the container's own set
+    if (movedByOthers(container, observed.at(id))) container.repairs.push_back(ports_.loop.clock().now());
     ++groups_[container.group].counters.driftRepairs;
     steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});
     if (memoryOff(container, observed.at(id)))

@@ -35,8 +35,10 @@ struct ContainerRecord {
   bool ready{false};       // its worker answers
   bool registered{false};  // the controller knows it
   int stuckWrites{0};
-  CpuSet stuckMayTake;      // homes that writes which have not returned may still set
-  bool repairTried{false};  // since the last poll; also set by a failed write
+  CpuSet stuckMayTake;          // homes that writes which have not returned may still set
+  bool repairTried{false};      // since the last poll; also set by a failed write
+  std::deque<Instant> repairs;  // of drift, in the last minute
+  bool contested{false};        // they were too many
   bool announcedOnce{false};
   std::optional<CpuSet> spread;  // its own lanes keep to one CPU each of this set; empty: they float; none: not placed yet
   ContainerRegistration threads;
@@ -156,8 +158,12 @@ class Drc::Impl {
   void announce();
   void countError(InstanceId container);
   [[nodiscard]] bool memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const;
+  [[nodiscard]] static bool cutFromAbove(const ObservedContainer& seen);
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
+  [[nodiscard]] bool movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const;
+  bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
+  void forgetOldRepairs(ContainerRecord& container);
   void reviewLateBatches();
   // drc_load.cc
   void tick();
@@ -196,6 +202,7 @@ class Drc::Impl {
   std::set<GroupId> announced_;  // lanes changed in this turn
   std::int64_t plans_{0};
   std::int64_t stepsApplied_{0};
+  std::vector<std::string> rivals_;
   TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_;
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // posted callbacks outlive this object
 };

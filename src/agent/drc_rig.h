@@ -117,10 +117,12 @@ struct DrcRig {
   std::unique_ptr<Drc> drc;
 
   explicit DrcRig(int cpus, HomeJournal* journal = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), journal, std::move(config)) {}
-  explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {}) : machine(shape), kernel(shape.online) {
+  explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {},
+                  testing::KernelRules rules = testing::KernelRules::CgroupV1)
+      : machine(shape), kernel(shape.online, rules) {
     if (!config.reserved) config.reserved = CpuSet{};
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,
-                                           [this](GroupId group) { return demand[group]; }},
+                                           [this](GroupId group) { return demand[group]; }, [] { return std::vector<std::string>{"kubelet"}; }},
                                 config);
     applier.setAfterStep([this] { checkHomes(); });
     EXPECT_TRUE(drc->start().ok());

@@ -58,6 +58,46 @@ TEST(DrcStories, SomebodyElsesWriteIsSeenAndRepaired) {
   EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
 }
 
+// systemd#40438 again, where the other does not give in: two controllers that overwrite each other all day.
+TEST(DrcStories, AFightIsFoughtAFewTimesAMinuteAndThenSaid) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet mine = rig.home(10);
+  rig.mayOverlap = true;  // made by somebody else
+  for (int second = 0; second < 30; ++second) {
+    rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3));
+    rig.loop.advance(1000ms);
+  }
+  const auto view = rig.drc->explainGroup(GroupId(1));
+  EXPECT_EQ(view->counters.driftRepairs, 6);
+  EXPECT_EQ(view->counters.conflicts, 1);
+  EXPECT_TRUE(view->containers[0].contested);
+  EXPECT_EQ(rig.drc->view().rivals, std::vector<std::string>{"kubelet"});
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(2))->containers[0].contested);
+  rig.loop.advance(40s);  // the other has given up
+  EXPECT_EQ(rig.home(10), mine);
+  rig.loop.advance(61s);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.conflicts, 1);
+}
+
+// koordinator#3129 on cgroups v2: the set above is narrowed, and every container still "has" what it asked for. What counts is what is granted.
+TEST(DrcStories, ASetThatIsCutFromAboveIsSeenAndRepaired) {
+  DrcRig rig(flatMachine(4), nullptr, {}, testing::KernelRules::CgroupV2);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  rig.kernel.disturbTree(rig.home(20));
+  rig.mayOverlap = true;  // made by somebody else
+  ASSERT_NE(rig.kernel.observe(InstanceId(10))->effective, first);
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.kernel.observe(InstanceId(10))->effective, first);
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
+}
+
 TEST(DrcStories, DriftIsRepairedBeforeTheNextPlanBuildsOnIt) {
   DrcRig rig(4);
   rig.add(1, 10);

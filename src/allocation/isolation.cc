@@ -65,7 +65,16 @@ class UnitChooser {
         take(claim, onlyHeld);
         if (onlyHeld) continue;
         prune(claim);
-        take(claim, false);  // into the room that this made
+      }
+    }
+    // What was pruned is room for all, those before its holder too.
+    for (bool again = true; again;) {
+      again = false;
+      for (UnitClaim& claim : claims) {
+        if (claim.isolation != isolation || claim.pinned) continue;
+        const std::size_t before = claim.cpus.size();
+        take(claim, false);
+        again = again || claim.cpus.size() > before;
       }
     }
     for (UnitClaim& claim : claims) {

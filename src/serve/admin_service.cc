@@ -32,6 +32,20 @@ MilliCpu homeOf(const agent::GroupView& group) {
   for (const auto& container : group.containers) home |= container.home;
   return MilliCpu(1000LL * home.count());
 }
+// What stands between the plan and the kernel.
+void sayTroubles(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) {
+  std::string rivals;
+  for (const std::string& rival : view.rivals) rivals += (rivals.empty() ? "; running here: " : ", ") + rival;
+  for (const auto& container : group.containers) {
+    const std::string name = "instance " + std::to_string(container.instance.value);
+    const std::string now = container.observed && !container.observed->home.empty() ? container.observed->home.toString() : "others";
+    if (container.contested) {
+      explanation.whyThese.push_back({"Contested", name + ": somebody else keeps setting its CPUs (now " + now + "; planned " +
+                                                       container.home.toString() + "), and is left alone for a while" + rivals});
+    }
+    if (container.stuck) explanation.whyThese.push_back({"WriteHangs", name + ": a write of its CPUs has not returned from the kernel"});
+  }
+}
 }  // namespace
 
 Result<controller::ServiceSummary> AdminService::find(const ServiceName& service) const {
@@ -90,6 +104,7 @@ void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcVi
   append(explanation.whyThese, texts.whyThese);
   append(explanation.whyThisMany, texts.whyThisMany);
   append(explanation.whyNotMore, texts.whyNotMore);
+  sayTroubles(group, view, explanation);
   for (const auto& caveat : view.caveats) explanation.whyThese.push_back({"Enforcement", view.controller + ": " + caveat});
 }
 

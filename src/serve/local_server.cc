@@ -24,6 +24,7 @@
 #include "gateway/gateway.h"
 #include "http/server.h"
 #include "identity/key_store.h"
+#include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
@@ -188,6 +189,11 @@ Status LocalServer::Parts::openCpus() {
   controller = std::move(chosen->controller);
   log::info("serve", chosen->message);
   for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
+  if (const auto rivals = linux::cpuRivals(::getpid()); !rivals.empty()) {
+    std::string names;
+    for (const std::string& rival : rivals) names += (names.empty() ? "" : ", ") + rival;
+    log::warning("serve", "others on this machine set CPUs, too: " + names + ". Give each a part of its own, e.g. start this with taskset -c LIST");
+  }
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
   applier = std::move(made).value();
@@ -231,7 +237,8 @@ void LocalServer::Parts::buildReconcilers() {
   agent::DrcConfig drcConfig;
   drcConfig.reserved = options.reserved;
   drc = std::make_unique<agent::Drc>(
-      agent::Drc::Ports{control, *controller, machine, *applier, journal, *bridge, [this](GroupId group) { return bridge->sampleDemand(group); }},
+      agent::Drc::Ports{control, *controller, machine, *applier, journal, *bridge, [this](GroupId group) { return bridge->sampleDemand(group); },
+                        [] { return linux::cpuRivals(::getpid()); }},
       drcConfig);
   tenants = std::make_unique<controller::TenantReconciler>(control, *store, *store, *bridge);
   controller::InstanceReconcilerConfig config;

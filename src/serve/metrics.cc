@@ -133,6 +133,7 @@ void ServeMetrics::fillGroup(const agent::GroupView& group) {
   counter("coterie_group_moves_total", "Changes of a home.", group.counters.moves);
   counter("coterie_group_apply_errors_total", "Writes to the kernel that failed or hung.", group.counters.applyErrors);
   counter("coterie_group_drift_repairs_total", "Times that somebody else's change was put right.", group.counters.driftRepairs);
+  counter("coterie_group_conflicts_total", "Times that somebody else's changes became too many to be put right.", group.counters.conflicts);
 }
 
 void ServeMetrics::fillDrc(const agent::DrcView& drc) {

@@ -231,6 +231,11 @@ void FakeCpuController::setOnline(const CpuSet& online) {
   }
 }
 
+void FakeCpuController::disturbTree(const CpuSet& cpus) {
+  const std::lock_guard lock(mutex_);
+  tree_ = cpus;
+}
+
 void FakeCpuController::disturb(InstanceId id, const CpuSet& home) {
   const std::lock_guard lock(mutex_);
   containers_.at(id).home.requested = home;

@@ -54,6 +54,7 @@ class FakeCpuController final : public CpuController {
   void heal() { faults_.clear(); }
   void setOnline(const CpuSet& online);             // hotplug by the kernel's rules
   void disturb(InstanceId id, const CpuSet& home);  // somebody else writes the home's CPUs
+  void disturbTree(const CpuSet& cpus);             // or those of the set above all containers
   [[nodiscard]] std::vector<std::string> takeOperations();
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
   [[nodiscard]] CpuSet laneCpus(InstanceId id) const;  // that its own lanes are spread over; empty: they float

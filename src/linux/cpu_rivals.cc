@@ -1,0 +1,59 @@
+#include "linux/cpu_rivals.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "linux/files.h"
+
+namespace coterie::linux {
+
+namespace {
+
+constexpr std::array<std::string_view, 12> kKnown{"kubelet",    "koordlet",    "katalyst-agent", "nri-resource-policy",
+                                                  "cri-resmgr", "crane-agent", "numad",          "slurmd",
+                                                  "slurmstepd", "libvirtd",    "tuned",          "ananicy-cpp"};
+constexpr std::size_t kLongestName = 15;  // that the kernel keeps
+
+// "coterie serve", "coterie agent"; its workers set nobody's CPUs.
+bool isCoterie(std::string_view commandLine) {
+  const std::size_t end = commandLine.find('\0');
+  if (end == std::string_view::npos) return false;
+  const std::string_view program = commandLine.substr(0, end);
+  const std::string_view rest = commandLine.substr(end + 1);
+  const std::string_view command = rest.substr(0, rest.find('\0'));
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return name == "coterie" && (command == "serve" || command == "agent");
+}
+
+std::string programName(const std::string& directory) {
+  std::string name = readText(directory + "/comm").value_or("");
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  const auto known = std::find_if(kKnown.begin(), kKnown.end(), [&](std::string_view one) { return one.substr(0, kLongestName) == name; });
+  if (known != kKnown.end()) return std::string(*known);
+  return isCoterie(readText(directory + "/cmdline").value_or("")) ? "coterie" : "";
+}
+
+}  // namespace
+
+std::vector<std::string> cpuRivals(int self, const std::string& procRoot) {
+  std::vector<std::pair<int, std::string>> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(procRoot, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string directory = entry->path().filename().string();
+    int pid = 0;
+    const auto [rest, ec] = std::from_chars(directory.data(), directory.data() + directory.size(), pid);
+    if (ec != std::errc{} || rest != directory.data() + directory.size() || pid == self) continue;
+    if (std::string name = programName(entry->path().string()); !name.empty()) found.emplace_back(pid, std::move(name));
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> names;
+  for (const auto& [pid, name] : found) names.push_back(name + " (pid " + std::to_string(pid) + ")");
+  return names;
+}
+
+}  // namespace coterie::linux

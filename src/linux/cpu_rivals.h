@@ -1,0 +1,16 @@
+// Programs on this machine that set the CPUs of processes that are not their own: whom to suspect when somebody undoes what was written.
+//
+// The kernel does not tell who wrote a cpuset or an affinity. Known by name: the kubelet and node agents that do its work, HPC and virtual machine
+// daemons, daemons that "tune" a system; and other servers of Coterie. A list of suspects for a message, nothing to decide by. O(processes) small
+// reads. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace coterie::linux {
+
+// "kubelet (pid 812)", ascending pid. `self`: a process that is none.
+[[nodiscard]] std::vector<std::string> cpuRivals(int self, const std::string& procRoot = "/proc");
+
+}  // namespace coterie::linux

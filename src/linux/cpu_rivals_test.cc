@@ -1,0 +1,49 @@
+#include "linux/cpu_rivals.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace coterie::linux {
+namespace {
+
+class ProcRoot {
+ public:
+  ProcRoot() { path_ = ::mkdtemp(path_.data()); }
+  ~ProcRoot() { std::filesystem::remove_all(path_); }
+  ProcRoot(const ProcRoot&) = delete;
+  ProcRoot& operator=(const ProcRoot&) = delete;
+  void process(const std::string& pid, const std::string& name, const std::string& commandLine) {
+    std::filesystem::create_directories(path() + "/" + pid);
+    std::ofstream(path() + "/" + pid + "/comm") << name << "\n";
+    std::ofstream(path() + "/" + pid + "/cmdline") << commandLine;
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_{::testing::TempDir() + "coterie_proc_XXXXXX"};
+};
+
+TEST(CpuRivals, NamesWhoIsKnownToSetCpus) {
+  using namespace std::string_literals;
+  ProcRoot proc;
+  proc.process("812", "kubelet", "/usr/bin/kubelet\0--config=/x\0"s);
+  proc.process("1000", "nri-resource-po", "/bin/nri-resource-policy-balloons\0"s);
+  proc.process("900", "coterie", "/opt/coterie\0serve\0--data-dir\0/x\0"s);
+  proc.process("901", "coterie", "/opt/coterie\0worker\0"s);
+  proc.process("902", "coterie", "coterie\0get\0nodes\0"s);
+  proc.process("77", "coterie", "coterie\0agent\0"s);
+  proc.process("5", "kubelet-like", "kubelet-like\0"s);
+  proc.process("6", "bash", "");
+  proc.process("self", "kubelet", "");
+  EXPECT_EQ(cpuRivals(900, proc.path()), (std::vector<std::string>{"coterie (pid 77)", "kubelet (pid 812)", "nri-resource-policy (pid 1000)"}));
+}
+
+TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_TRUE(cpuRivals(1, "/nonexistent").empty()); }
+
+}  // namespace
+}  // namespace coterie::linux
