@@ -79,17 +79,17 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
   const auto feasible = [](const WidthRating& rating) { return rating.feasible; };
   const auto keepsUp = [](const WidthRating& rating) { return !rating.overloaded; };
   const auto any = [](const WidthRating&) { return true; };
-  const WidthRating* chosen = nullptr;
-  if (!question.objective) {
-    chosen = best(choice.ratings, any, moreCapacity);
-    choice.reason = chosen->overloaded ? WidthReason::Overloaded : WidthReason::MostCapacity;
-  } else if ((chosen = best(choice.ratings, feasible, moreCapacity)) != nullptr) {
+  const WidthRating* const fullest = best(choice.ratings, any, moreCapacity);
+  const WidthRating* const meeting = question.objective ? best(choice.ratings, feasible, moreCapacity) : nullptr;
+  const WidthRating* const nearest = question.objective ? best(choice.ratings, keepsUp, sooner) : nullptr;
+  const WidthRating* chosen = fullest;
+  choice.reason = question.objective || fullest->overloaded ? WidthReason::Overloaded : WidthReason::MostCapacity;
+  if (meeting != nullptr) {
+    chosen = meeting;
     choice.reason = WidthReason::MeetsObjective;
-  } else if ((chosen = best(choice.ratings, keepsUp, sooner)) != nullptr) {
+  } else if (nearest != nullptr) {
+    chosen = nearest;
     choice.reason = WidthReason::ObjectiveNotMet;
-  } else {
-    chosen = best(choice.ratings, any, moreCapacity);
-    choice.reason = WidthReason::Overloaded;
   }
   choice.chosen = *chosen;
   return choice;
