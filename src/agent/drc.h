@@ -155,7 +155,7 @@ struct DrcView {
   std::int64_t plans{0};
   std::int64_t stepsApplied{0};
   std::optional<Trigger> lastTrigger;
-  std::vector<std::string> rivals;  // programs that set CPUs, as seen when a container became contested last
+  std::string rivals;  // programs that set CPUs, as seen when a container became contested last; empty: none known
 };
 
 class Drc {
@@ -176,8 +176,8 @@ class Drc {
     StepApplier& applier;
     HomeJournal& journal;
     Listener& listener;
-    std::function<DemandSample(GroupId)> sampleDemand;      // the gateway's figures now
-    std::function<std::vector<std::string>()> rivals = {};  // programs here that set other processes' CPUs; none: not looked for
+    std::function<DemandSample(GroupId)> sampleDemand;  // the gateway's figures now
+    std::function<std::string()> rivals = {};           // names programs here that set other processes' CPUs; none: not looked for
   };
 
   Drc(Ports ports, DrcConfig config);

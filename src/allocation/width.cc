@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace coterie::allocation {
 
@@ -98,23 +99,19 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
 bool WidthWatch::window(const WidthChoice& choice) {
   const auto present = std::find_if(choice.ratings.begin(), choice.ratings.end(), [&](const WidthRating& one) { return one.width == width_; });
   const int other = choice.chosen.width;
-  if (choice.ratings.empty() || other == width_) {
-    wanted_ = infeasible_ = better_ = 0;
-    return false;
-  }
-  // One that no longer fits, or of the pool.
-  if (present == choice.ratings.end()) {
-    width_ = other;
-    wanted_ = infeasible_ = better_ = 0;
-    return true;
-  }
+  if (choice.ratings.empty()) return take(width_);
+  // The one in force; or it no longer fits, or is of the pool.
+  if (other == width_ || present == choice.ratings.end()) return take(other);
   infeasible_ = choice.chosen.feasible && !present->feasible ? infeasible_ + 1 : 0;
   better_ = betterByATenth(choice.chosen, *present, choice.reason) ? (other == wanted_ ? better_ + 1 : 1) : 0;
   wanted_ = other;
   if (infeasible_ < kInfeasibleWindows && better_ < kBetterWindows) return false;
-  width_ = other;
+  return take(other);
+}
+
+bool WidthWatch::take(int width) {
   wanted_ = infeasible_ = better_ = 0;
-  return true;
+  return std::exchange(width_, width) != width;
 }
 
 }  // namespace coterie::allocation
