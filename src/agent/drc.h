@@ -10,7 +10,7 @@
 // if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
 // machine's sets and all containers are read back (drift is repaired: of one container a few times a minute, then it is contested, which is said with
 // the names of programs that may be at it); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
-// what planner.h says plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a
+// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a
 // call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
 #pragma once
 
@@ -155,7 +155,7 @@ struct DrcView {
   std::int64_t plans{0};
   std::int64_t stepsApplied{0};
   std::optional<Trigger> lastTrigger;
-  std::vector<std::string> rivals;  // programs that set CPUs, as seen when a container became contested last
+  std::string rivals;  // programs that set CPUs, as seen when a container became contested last; empty: none known
 };
 
 class Drc {
@@ -176,8 +176,8 @@ class Drc {
     StepApplier& applier;
     HomeJournal& journal;
     Listener& listener;
-    std::function<DemandSample(GroupId)> sampleDemand;      // the gateway's figures now
-    std::function<std::vector<std::string>()> rivals = {};  // programs here that set other processes' CPUs; none: not looked for
+    std::function<DemandSample(GroupId)> sampleDemand;  // the gateway's figures now
+    std::function<std::string()> rivals = {};           // names programs here that set other processes' CPUs; none: not looked for
   };
 
   Drc(Ports ports, DrcConfig config);

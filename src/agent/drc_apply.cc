@@ -323,16 +323,20 @@ bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContai
 // It has what was written, and the kernel grants less or other CPUs: somebody changed a set above (cgroups v2 allows that; v1 does not).
 bool Drc::Impl::cutFromAbove(const ObservedContainer& seen) { return !seen.home.empty() && !seen.effective.empty() && seen.effective != seen.home; }
 
+bool Drc::Impl::setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const {
+  return seen.home != container.wanted.home || memoryOff(container, seen) || cutFromAbove(seen);
+}
+
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
   const Wanted& wanted = container.wanted;
   const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-  return seen.home == wanted.home && seen.uniform && !loansOff && !memoryOff(container, seen) && !cutFromAbove(seen);
+  return !setsDiffer(container, seen) && seen.uniform && !loansOff;
 }
 
 // Not one that waits for its place, nor one of whose threads was only just born.
 bool Drc::Impl::movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const {
-  return !seen.home.empty() && (seen.home != container.wanted.home || memoryOff(container, seen) || cutFromAbove(seen));
+  return !seen.home.empty() && setsDiffer(container, seen);
 }
 
 // A fight is not won by writing faster: after a few repairs within a minute it is said, and the other's set stands for the rest of that minute.
@@ -342,11 +346,10 @@ bool Drc::Impl::mayRepair(ContainerRecord& container, const ObservedContainer& s
   GroupRecord& group = groups_.at(container.group);
   ++group.counters.conflicts;
   if (ports_.rivals) rivals_ = ports_.rivals();
-  std::string names;
-  for (const std::string& rival : rivals_) names += (names.empty() ? "; running here: " : ", ") + rival;
   log::warning("agent", "somebody else sets the CPUs of " + group.spec.service.path() + ", instance " + std::to_string(container.id.value) + ": " +
                             seen.home.toString() + " instead of " + container.wanted.home.toString() + ", put right " +
-                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it" + names);
+                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it" +
+                            (rivals_.empty() ? "" : "; running here: " + rivals_));
   return false;
 }
 

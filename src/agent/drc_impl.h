@@ -162,6 +162,7 @@ class Drc::Impl {
   [[nodiscard]] static bool cutFromAbove(const ObservedContainer& seen);
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
+  [[nodiscard]] bool setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] bool movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
   void forgetOldRepairs(ContainerRecord& container);
@@ -204,7 +205,7 @@ class Drc::Impl {
   std::set<GroupId> announced_;  // lanes changed in this turn
   std::int64_t plans_{0};
   std::int64_t stepsApplied_{0};
-  std::vector<std::string> rivals_;
+  std::string rivals_;
   TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_;
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // posted callbacks outlive this object
 };

@@ -122,7 +122,7 @@ struct DrcRig {
       : machine(shape), kernel(shape.online, rules) {
     if (!config.reserved) config.reserved = CpuSet{};
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,
-                                           [this](GroupId group) { return demand[group]; }, [] { return std::vector<std::string>{"kubelet"}; }},
+                                           [this](GroupId group) { return demand[group]; }, [] { return std::string("kubelet"); }},
                                 config);
     applier.setAfterStep([this] { checkHomes(); });
     EXPECT_TRUE(drc->start().ok());

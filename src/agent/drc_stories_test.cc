@@ -74,7 +74,7 @@ TEST(DrcStories, AFightIsFoughtAFewTimesAMinuteAndThenSaid) {
   EXPECT_EQ(view->counters.driftRepairs, 6);
   EXPECT_EQ(view->counters.conflicts, 1);
   EXPECT_TRUE(view->containers[0].contested);
-  EXPECT_EQ(rig.drc->view().rivals, std::vector<std::string>{"kubelet"});
+  EXPECT_EQ(rig.drc->view().rivals, "kubelet");
   EXPECT_FALSE(rig.drc->explainGroup(GroupId(2))->containers[0].contested);
   rig.loop.advance(40s);  // the other has given up
   EXPECT_EQ(rig.home(10), mine);

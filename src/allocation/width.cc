@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace coterie::allocation {
 
@@ -79,17 +80,17 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
   const auto feasible = [](const WidthRating& rating) { return rating.feasible; };
   const auto keepsUp = [](const WidthRating& rating) { return !rating.overloaded; };
   const auto any = [](const WidthRating&) { return true; };
-  const WidthRating* chosen = nullptr;
-  if (!question.objective) {
-    chosen = best(choice.ratings, any, moreCapacity);
-    choice.reason = chosen->overloaded ? WidthReason::Overloaded : WidthReason::MostCapacity;
-  } else if ((chosen = best(choice.ratings, feasible, moreCapacity)) != nullptr) {
+  const WidthRating* const fullest = best(choice.ratings, any, moreCapacity);
+  const WidthRating* const meeting = question.objective ? best(choice.ratings, feasible, moreCapacity) : nullptr;
+  const WidthRating* const nearest = question.objective ? best(choice.ratings, keepsUp, sooner) : nullptr;
+  const WidthRating* chosen = fullest;
+  choice.reason = question.objective || fullest->overloaded ? WidthReason::Overloaded : WidthReason::MostCapacity;
+  if (meeting != nullptr) {
+    chosen = meeting;
     choice.reason = WidthReason::MeetsObjective;
-  } else if ((chosen = best(choice.ratings, keepsUp, sooner)) != nullptr) {
+  } else if (nearest != nullptr) {
+    chosen = nearest;
     choice.reason = WidthReason::ObjectiveNotMet;
-  } else {
-    chosen = best(choice.ratings, any, moreCapacity);
-    choice.reason = WidthReason::Overloaded;
   }
   choice.chosen = *chosen;
   return choice;
@@ -98,23 +99,19 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
 bool WidthWatch::window(const WidthChoice& choice) {
   const auto present = std::find_if(choice.ratings.begin(), choice.ratings.end(), [&](const WidthRating& one) { return one.width == width_; });
   const int other = choice.chosen.width;
-  if (choice.ratings.empty() || other == width_) {
-    wanted_ = infeasible_ = better_ = 0;
-    return false;
-  }
-  // One that no longer fits, or of the pool.
-  if (present == choice.ratings.end()) {
-    width_ = other;
-    wanted_ = infeasible_ = better_ = 0;
-    return true;
-  }
+  if (choice.ratings.empty()) return take(width_);
+  // The one in force; or it no longer fits, or is of the pool.
+  if (other == width_ || present == choice.ratings.end()) return take(other);
   infeasible_ = choice.chosen.feasible && !present->feasible ? infeasible_ + 1 : 0;
   better_ = betterByATenth(choice.chosen, *present, choice.reason) ? (other == wanted_ ? better_ + 1 : 1) : 0;
   wanted_ = other;
   if (infeasible_ < kInfeasibleWindows && better_ < kBetterWindows) return false;
-  width_ = other;
+  return take(other);
+}
+
+bool WidthWatch::take(int width) {
   wanted_ = infeasible_ = better_ = 0;
-  return true;
+  return std::exchange(width_, width) != width;
 }
 
 }  // namespace coterie::allocation

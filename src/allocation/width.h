@@ -80,6 +80,8 @@ class WidthWatch {
   [[nodiscard]] int width() const { return width_; }
 
  private:
+  bool take(int width);  // from a clean count; true: it is another one
+
   int width_;
   int wanted_{0};      // another width; 0: none
   int infeasible_{0};  // windows in a row in which the width in force was not feasible and another was

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "linux/files.h"
 
@@ -35,12 +36,12 @@ std::string programName(const std::string& directory) {
   if (!name.empty() && name.back() == '\n') name.pop_back();
   const auto known = std::find_if(kKnown.begin(), kKnown.end(), [&](std::string_view one) { return one.substr(0, kLongestName) == name; });
   if (known != kKnown.end()) return std::string(*known);
-  return isCoterie(readText(directory + "/cmdline").value_or("")) ? "coterie" : "";
+  return name == "coterie" && isCoterie(readText(directory + "/cmdline").value_or("")) ? name : "";
 }
 
 }  // namespace
 
-std::vector<std::string> cpuRivals(int self, const std::string& procRoot) {
+std::string cpuRivals(int self, const std::string& procRoot) {
   std::vector<std::pair<int, std::string>> found;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(procRoot, error), end; !error && entry != end; entry.increment(error)) {
@@ -51,8 +52,8 @@ std::vector<std::string> cpuRivals(int self, const std::string& procRoot) {
     if (std::string name = programName(entry->path().string()); !name.empty()) found.emplace_back(pid, std::move(name));
   }
   std::sort(found.begin(), found.end());
-  std::vector<std::string> names;
-  for (const auto& [pid, name] : found) names.push_back(name + " (pid " + std::to_string(pid) + ")");
+  std::string names;
+  for (const auto& [pid, name] : found) names += (names.empty() ? "" : ", ") + name + " (pid " + std::to_string(pid) + ")";
   return names;
 }
 

@@ -6,11 +6,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace coterie::linux {
 
-// "kubelet (pid 812)", ascending pid. `self`: a process that is none.
-[[nodiscard]] std::vector<std::string> cpuRivals(int self, const std::string& procRoot = "/proc");
+// "kubelet (pid 812), coterie (pid 900)", ascending pid; empty: none. `self`: a process that is none.
+[[nodiscard]] std::string cpuRivals(int self, const std::string& procRoot = "/proc");
 
 }  // namespace coterie::linux

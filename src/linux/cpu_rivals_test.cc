@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 namespace coterie::linux {
 namespace {
@@ -40,10 +39,10 @@ TEST(CpuRivals, NamesWhoIsKnownToSetCpus) {
   proc.process("5", "kubelet-like", "kubelet-like\0"s);
   proc.process("6", "bash", "");
   proc.process("self", "kubelet", "");
-  EXPECT_EQ(cpuRivals(900, proc.path()), (std::vector<std::string>{"coterie (pid 77)", "kubelet (pid 812)", "nri-resource-policy (pid 1000)"}));
+  EXPECT_EQ(cpuRivals(900, proc.path()), "coterie (pid 77), kubelet (pid 812), nri-resource-policy (pid 1000)");
 }
 
-TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_TRUE(cpuRivals(1, "/nonexistent").empty()); }
+TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_EQ(cpuRivals(1, "/nonexistent"), ""); }
 
 }  // namespace
 }  // namespace coterie::linux

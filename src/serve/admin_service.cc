@@ -34,8 +34,7 @@ MilliCpu homeOf(const agent::GroupView& group) {
 }
 // What stands between the plan and the kernel.
 void sayTroubles(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) {
-  std::string rivals;
-  for (const std::string& rival : view.rivals) rivals += (rivals.empty() ? "; running here: " : ", ") + rival;
+  const std::string rivals = view.rivals.empty() ? "" : "; running here: " + view.rivals;
   for (const auto& container : group.containers) {
     const std::string name = "instance " + std::to_string(container.instance.value);
     const std::string now = container.observed && !container.observed->home.empty() ? container.observed->home.toString() : "others";

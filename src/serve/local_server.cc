@@ -190,9 +190,7 @@ Status LocalServer::Parts::openCpus() {
   log::info("serve", chosen->message);
   for (const auto& caveat : controller->traits().caveats) log::info("serve", caveat);
   if (const auto rivals = linux::cpuRivals(::getpid()); !rivals.empty()) {
-    std::string names;
-    for (const std::string& rival : rivals) names += (names.empty() ? "" : ", ") + rival;
-    log::warning("serve", "others on this machine set CPUs, too: " + names + ". Give each a part of its own, e.g. start this with taskset -c LIST");
+    log::warning("serve", "others on this machine set CPUs, too: " + rivals + ". Give each a part of its own, e.g. start this with taskset -c LIST");
   }
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
