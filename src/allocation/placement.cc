@@ -325,7 +325,10 @@ class Placer {
     placement_.bucketBelow = MilliCpu(outcome.bucketBelow);
     placement_.tokensUsed = MilliCpu(level - outcome.bucketLeft);
     for (std::size_t c = 0; c < claimants_.size(); ++c) {
-      if (claimants_[c].group < 0) continue;
+      if (claimants_[c].group < 0) {
+        if (outcome.deferredByBucket[c]) deferPool();
+        continue;
+      }
       const std::size_t g = at(claimants_[c].group);
       if (outcome.moved[c] > 0) {
         placement_.groups[g].moved = true;
@@ -340,6 +343,13 @@ class Placer {
   void defer(std::size_t g, DeferredBy by) {
     placement_.deferrals.push_back({placement_.reasons.size(), g, by});
     say(g, ReasonCode::MoveDeferred, 0);
+  }
+
+  // Better CPUs for the pool: the matter of all in it.
+  void deferPool() {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (!pending_[g] && inPool_[g]) defer(g, DeferredBy::Bucket);
+    }
   }
 
   void assign() {
