@@ -6,10 +6,11 @@
 // one service of a single container whose floor is a CPU of its own while it has one. Measured on idle CPUs, then with 3 spinning threads in every
 // fourth container:
 //   full_apply         all containers told in one turn of the loop, their cgroups made, every one placed: the most of 5 runs
-//   event_to_applied   from the call until the plan's writes are made, read back and the lanes published. Events in turn: the single container ends,
-//   a
-//                      new one is ready, its floor goes and comes (each changes the CPU set of all others), a service's weight changes. An event
-//                      that led to no write does not count. Pauses between events are random, so that polls fall everywhere among them.
+//   event_to_applied   from the call until the plan's writes are made, read back and the lanes published. Events in turn: the single container
+//                      ends, a new one is ready, its floor goes and comes (each changes the CPU set of all others), a service's weight
+//                      changes. An event that led to no write does not count, nor, in the figures of all, a new container's: moving a process
+//                      into a cgroup waits for what the kernel has to let go first (an RCU grace period). It has figures of its own. Pauses between
+//                      events are random, so that polls fall everywhere among them.
 //   idle_loop          CPU time of this process, writers included, while nothing happens for 20 s (a poll of every container each second)
 // What the kernel says of every container is compared with the plan after each run and every 60 events. Exit status 1 if a target is missed or
 // something is not as planned. About two minutes. Needs two CPUs.
@@ -48,6 +49,7 @@ constexpr int kOwnLanes = 2, kLoanLanes = 1;
 constexpr int kFullApplies = 5, kCheckEvery = 60, kKinds = 5;
 constexpr std::size_t kLeastForP99 = 300;
 constexpr GroupId kSingle{0};
+constexpr const char* kReady = "instance is ready";
 constexpr MilliCpu kWholeCpu{1000};
 constexpr std::int64_t kLongestPauseMicros = 50'000;
 
@@ -118,7 +120,7 @@ class Fleet {
         // The single one is to stay the first: its ids go down.
         const InstanceId fresh(--lowestInstance_);
         all_[fresh] = makeContainer(kSingle, kOwnLanes, kLoanLanes);
-        name = "instance is ready";
+        name = kReady;
         happens = [this, fresh] { node_->ready(fresh, all_.at(fresh)); };
         break;
       }
@@ -192,8 +194,9 @@ Result<Series> measureSeries(Fleet& fleet, const std::string& journal, int event
       ++series.withoutWrites;
       continue;
     }
-    series.events.push_back(millis(event->second.took));
-    series.byKind[event->first].push_back(series.events.back());
+    const double took = millis(event->second.took);
+    if (event->first != kReady) series.events.push_back(took);
+    series.byKind[event->first].push_back(took);
     if (i % kCheckEvery != kCheckEvery - 1) continue;
     if (const Status sound = fleet.asPlanned(); !sound) return sound.error();
   }
