@@ -74,7 +74,8 @@ run_shape() { # file of the shape
     -append "console=ttyS0 quiet panic=-1 psi=1 mitigations=off coterie.filter=$filter $append" $options </dev/null 2>"$work/qemu" || true
   status=$(tr -d '\r' <"$log" | sed -n 's/^GUEST-EXIT \([0-9]*\)$/\1/p' | tail -n 1)
   if [ "$status" = 0 ]; then
-    echo "guest $name: $(tr -d '\r' <"$log" | grep -E '^\[  (PASSED|SKIPPED)  \]|^\[  PASSED  \]' | head -n 1), $(tr -d '\r' <"$log" | sed -n 's/^GUEST-READY //p')"
+    echo "guest $name: $(tr -d '\r' <"$log" | sed -n 's/^\[  PASSED  \] //p' | paste -sd ";" | sed 's/;/; /g'), $(tr -d '\r' <"$log" | sed -n 's/^GUEST-READY //p')"
+    tr -d '\r' <"$log" | sed -n 's/^FIGURE /  /p'
     return 0
   fi
   echo "guest $name: FAILED (exit ${status:-none: the guest never finished})"

@@ -178,8 +178,7 @@ void Drc::Impl::registerContainer(ContainerRecord& container) {
   const Status added = ports_.controller.add(container.threads);
   container.registered = added.ok();
   for (std::vector<LaneTrack>* lanes : {&container.ownLanes, &container.loanLanes}) {
-    for (LaneTrack& lane : *lanes)
-      lane.cpu = ports_.controller.threadUse(container.id, lane.tid).cpu;  // what it used while loading counts for nothing
+    for (LaneTrack& lane : *lanes) lane.cpu = ports_.controller.cpuTime(container.id, lane.tid);  // what it used while loading counts for nothing
   }
   if (added.ok()) return;
   ++groups_[container.group].counters.applyErrors;

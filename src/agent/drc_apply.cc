@@ -203,7 +203,7 @@ void Drc::Impl::settleReady() {
       ++id;
       continue;
     }
-    if (container != containers_.end()) settleContainer(container->second);
+    if (container != containers_.end()) settleContainer(container->second, current_.seen);
     id = current_.unsettled.erase(id);
   }
   announce();
@@ -214,7 +214,8 @@ void Drc::Impl::closeBatch() {
   Running closed = std::move(current_);
   current_ = {};
   closed.batch->cancelWaiting();
-  Observed touched;
+  Observed touched = std::move(closed.seen);
+  std::erase_if(touched, [this](const auto& entry) { return containers_.count(entry.first) == 0; });
   for (std::size_t i = 0; i < closed.batch->size(); ++i) {
     const ApplyState state = closed.batch->state(i);
     const auto container = containers_.find(closed.containers[i]);
@@ -232,17 +233,20 @@ void Drc::Impl::closeBatch() {
         container->second.spread = CpuSet{};  // asked for again with the next plan
     }
     if (state != ApplyState::Done) container->second.repairTried = true;
-    observeInto(touched, container->second);
+    if (touched.count(container->first) == 0) observeInto(touched, container->second);
   }
   for (const std::size_t index : closed.ancestorSteps) {
     if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();
   }
   for (const InstanceId id : closed.unsettled) {
-    if (const auto container = containers_.find(id); container != containers_.end()) settleContainer(container->second);
+    if (const auto container = containers_.find(id); container != containers_.end()) settleContainer(container->second, touched);
   }
   announce();
   saveHints();
-  if (!closed.late.empty()) lateBatches_.push_back(std::move(closed));
+  if (!closed.late.empty()) {
+    lateBatches_.push_back(std::move(closed));
+    reviewLateBatches();  // a late write may have returned before the last of the others did: nobody else will tell
+  }
   if (due_) return schedule(trigger_.value_or(Trigger::Retry));
   const auto off = [&](const auto& entry) { return !asWanted(containers_.at(entry.first), entry.second); };
   if (!frozen_ && std::any_of(touched.begin(), touched.end(), off))
@@ -273,11 +277,12 @@ void Drc::Impl::countError(InstanceId container) {
   if (found != containers_.end()) ++groups_[found->second.group].counters.applyErrors;
 }
 
-void Drc::Impl::settleContainer(ContainerRecord& container) {
+void Drc::Impl::settleContainer(ContainerRecord& container, Observed& observed) {
   if (!container.ready) return;
   const int own = container.usableOwnLanes();
   const auto seen = container.registered ? ports_.controller.observe(container.id) : Result<ObservedContainer>(ObservedContainer{});
-  if (!seen || seen->vanished) return;                     // its end is about to be told
+  if (!seen || seen->vanished) return;  // its end is about to be told
+  if (container.registered && container.stuckMayTake.empty()) observed[container.id] = *seen;
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering
   if (!seen->home.empty()) {
     lanes.ownLanes = std::min(own, seen->home.count());

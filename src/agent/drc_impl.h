@@ -110,6 +110,7 @@ class Drc::Impl {
     std::vector<int> seenRunning;        // deadline checks at which the step was running
     std::set<std::size_t> late;
     std::set<InstanceId> unsettled;  // their lanes are not published yet
+    Observed seen;                   // of those that are: what the kernel said after their last step
     std::vector<std::size_t> ancestorSteps;
     std::map<std::size_t, CpuSet> spreads;  // steps that spread a container's lanes
     int idleChecks{0};
@@ -153,7 +154,7 @@ class Drc::Impl {
   [[nodiscard]] bool batchSettled() const;
   void settleReady();
   void closeBatch();
-  void settleContainer(ContainerRecord& container);
+  void settleContainer(ContainerRecord& container, Observed& seen);
   void publish(ContainerRecord& container, LaneAllowance lanes);
   void publishLosses();
   void announce();

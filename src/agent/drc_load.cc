@@ -120,10 +120,9 @@ void Drc::Impl::accountUse() {
     if (!container.registered) continue;
     GroupCounters& counters = groups_[container.group].counters;
     const auto usedBy = [&](LaneTrack& lane) {
-      const ThreadUse use = ports_.controller.threadUse(container.id, lane.tid);
-      if (use.vanished) return Nanos{0};
-      const Nanos used = std::max(Nanos{0}, use.cpu - lane.cpu);
-      lane.cpu = use.cpu;
+      const Nanos cpu = ports_.controller.cpuTime(container.id, lane.tid);
+      const Nanos used = std::max(Nanos{0}, cpu - lane.cpu);
+      lane.cpu += used;
       return used;
     };
     for (LaneTrack& lane : container.ownLanes) counters.used += usedBy(lane);

@@ -53,8 +53,10 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
   const auto seen = observed.find(container.id);
   const bool placed = seen != observed.end() && !seen->second.home.empty();
-  for (const auto& [id, other] : observed) {  // its place in the plan is a claim: what another holds against the plan, it does not have
-    if (!placed && id != container.id) state.home -= other.home - containers_.at(id).wanted.home;
+  if (!placed) {  // its place in the plan is a claim: what another holds against the plan, it does not have
+    for (const auto& [id, other] : observed) {
+      if (id != container.id) state.home -= other.home - containers_.at(id).wanted.home;
+    }
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
   state.memoryNodes = seen->second.memoryNodes;
@@ -151,7 +153,8 @@ void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, C
   for (const allocation::Reason& reason : plan.reasons) {
     if (const auto found = groups_.find(reason.group); found != groups_.end()) found->second.reasons.push_back(reason);
   }
-  accountUse();  // before loans change owners
+  const auto lent = [](const auto& entry) { return entry.second.wanted.awakeLoanLanes > 0; };
+  if (std::any_of(containers_.begin(), containers_.end(), lent)) accountUse();  // before loans change owners
   for (const allocation::GroupTarget& target : plan.groups) {
     const auto found = groups_.find(target.id);
     if (found == groups_.end()) continue;

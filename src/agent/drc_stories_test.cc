@@ -41,6 +41,23 @@ TEST(DrcStories, AStuckWriteBlocksOnlyWhoWaitsForIt) {
   EXPECT_TRUE(rig.breaches.empty());
 }
 
+// A late write came back while another of its batch still ran; when that ended, nobody was left to tell, and the container counted as stuck for good.
+// Found by `./dev bench apply`.
+TEST(DrcStories, ALateWriteThatReturnsBeforeTheLastOfItsBatchIsNotWaitedForForEver) {
+  DrcRig rig(4);
+  for (const int instance : {10, 20}) rig.kernel.hang(InstanceId(instance), CpuChangeKind::HomeCpus);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.loop.advance(25ms);  // 10 is late; who helps out hangs with 20
+  ASSERT_EQ(rig.applier.helped(), 1);
+  rig.kernel.heal();
+  rig.applier.release();
+  rig.settle();
+  EXPECT_TRUE(rig.drc->settled());
+  for (const int group : {1, 2}) EXPECT_FALSE(rig.drc->explainGroup(GroupId(group))->containers[0].stuck);
+  EXPECT_EQ((rig.home(10) | rig.home(20)).count(), 4);
+}
+
 // systemd#40438, runc#1605, koordinator#3129: a daemon-reload or another agent resets cpusets.
 TEST(DrcStories, SomebodyElsesWriteIsSeenAndRepaired) {
   DrcRig rig(4);

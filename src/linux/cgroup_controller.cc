@@ -47,7 +47,15 @@ Status CgroupController::add(const ContainerRegistration& container) {
   if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
     for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
   }
-  containers_[container.id] = Container{container, leaves, memoryNodes_, {}, false, std::vector<int>(container.ownLaneThreads.size(), -1), mask};
+  containers_[container.id] = Container{container,
+                                        leaves,
+                                        memoryNodes_,
+                                        {},
+                                        false,
+                                        std::vector<int>(container.ownLaneThreads.size(), -1),
+                                        mask,
+                                        std::make_unique<ThreadCensus>(container.pid),
+                                        std::make_unique<ThreadTimes>(container.pid)};
   return {};
 }
 
@@ -65,15 +73,12 @@ void CgroupController::sweep() {
   if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
 }
 
-// All threads of the process are in the two leaves, the first one in the home: none was born elsewhere or moved away by somebody.
-CgroupController::Placing CgroupController::placingOf(const Container& container) const {
-  std::vector<int> placed = idsIn(readText(container.leaves->homeThreads));
-  if (std::find(placed.begin(), placed.end(), container.threads.pid) == placed.end()) return Placing::Floats;
-  const std::vector<int> lent = idsIn(readText(container.leaves->loanThreads));
-  placed.insert(placed.end(), lent.begin(), lent.end());
-  std::sort(placed.begin(), placed.end());
-  const std::vector<int> present = threadsOf(container.threads.pid);
-  return std::includes(placed.begin(), placed.end(), present.begin(), present.end()) ? Placing::Complete : Placing::Partial;
+ThreadCensus::Placing CgroupController::placingOf(const Container& container, const CpuSet& effective, const CpuSet& loans) {
+  std::map<int, int> single;
+  for (std::size_t lane = 0; lane < container.laneCpus.size(); ++lane) {
+    if (container.laneCpus[lane] >= 0) single[container.threads.ownLaneThreads[lane]] = container.laneCpus[lane];
+  }
+  return container.census->look({container.leaves->homeThreads, container.leaves->loanThreads, effective, loans, single});
 }
 
 PreparedChange CgroupController::homeChange(Container& container, const CpuSet& cpus) const {
@@ -82,7 +87,7 @@ PreparedChange CgroupController::homeChange(Container& container, const CpuSet& 
   PreparedChange change{{fileWrite(leaves.homeCpus, text)}, container.leaves};
   if (!container.lent) change.writes.push_back(fileWrite(leaves.loanCpus, text));  // parked lanes follow the home
   container.home = cpus;
-  if (placingOf(container) == Placing::Complete) return change;
+  if (container.census->lastComplete()) return change;  // what has moved since is seen when this change is read back
   change.writes.push_back(fileWrite(leaves.homeMems, container.memoryNodes));
   change.writes.push_back(fileWrite(leaves.loanMems, container.memoryNodes));
   addJoins(change, leaves.joinHomeAsProcess, container.threads.pid);
@@ -149,22 +154,31 @@ Result<ObservedContainer> CgroupController::observe(InstanceId id) const {
   if (found == containers_.end()) return unknownContainer(id);
   const Container& container = found->second;
   ObservedContainer observed;
-  observed.vanished = processGone(container.threads.pid);
   observed.weight = weightRead(readText(container.leaves->homeWeight.get()));
   observed.memoryNodes = setIn(container.leaves->homeMems);
-  if (observed.vanished || container.home.empty()) return observed;
-  const Placing placing = placingOf(container);
-  observed.uniform = placing == Placing::Complete;
-  if (placing == Placing::Floats) return observed;
+  if (container.home.empty()) {
+    observed.vanished = processGone(container.threads.pid);
+    return observed;
+  }
+  const CpuSet effective = setIn(container.leaves->homeEffective), loans = setIn(container.leaves->loanCpus);
+  const ThreadCensus::Placing placing = placingOf(container, effective, loans);
+  observed.vanished = placing == ThreadCensus::Placing::Gone;
+  observed.uniform = placing == ThreadCensus::Placing::Complete || observed.vanished;
+  if (observed.vanished || placing == ThreadCensus::Placing::Floats) return observed;
   observed.home = setIn(container.leaves->homeCpus);
-  observed.effective = setIn(container.leaves->homeEffective);
-  observed.loans = setIn(container.leaves->loanCpus);
+  observed.effective = effective;
+  observed.loans = loans;
   return observed;
 }
 
 ThreadUse CgroupController::threadUse(InstanceId id, int threadId) const {
   const auto found = containers_.find(id);
   return found == containers_.end() ? ThreadUse{{}, false, true} : threadUseOf(found->second.threads.pid, threadId);
+}
+
+Nanos CgroupController::cpuTime(InstanceId id, int threadId) const {
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? Nanos{0} : found->second.times->of(threadId);
 }
 
 Status CgroupController::placeSystem(const CpuSet& cpus) {

@@ -2,7 +2,8 @@
 // kernel says of them. A version adds where its leaves lie and how they are spelt (cgroup_v1_controller.h, cgroup_v2_controller.h).
 //
 // A change costs no path walk: the files are held open. Thread lists are opened anew: through a held descriptor v1 shows one that may be a second old
-// (the kernel keeps it for repeated reads). O(threads) per observation. Thread rule: control loop.
+// (the kernel keeps it for repeated reads); they are read only where cheaper signs do not tell (thread_census.h). O(threads) per observation. Thread
+// rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "linux/process_threads.h"
+#include "linux/thread_census.h"
 #include "ports/cpu_controller.h"
 
 namespace coterie::linux {
@@ -34,6 +37,7 @@ class CgroupController : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
+  [[nodiscard]] Nanos cpuTime(InstanceId id, int threadId) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
   void sweep() override;
   void restore() override;
@@ -61,9 +65,10 @@ class CgroupController : public CpuController {
     bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
     std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
     CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
+    std::unique_ptr<ThreadCensus> census;
+    std::unique_ptr<ThreadTimes> times;
   };
-  enum class Placing : std::uint8_t { Floats, Partial, Complete };
-  [[nodiscard]] Placing placingOf(const Container& container) const;
+  [[nodiscard]] static ThreadCensus::Placing placingOf(const Container& container, const CpuSet& effective, const CpuSet& loans);
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
 

@@ -65,6 +65,9 @@ Status CgroupV1Controller::makeLeaves(InstanceId id, CgroupLeaves& leaves) const
   for (const std::string& leaf : leaves.directories) {
     if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", leaf, errno);
   }
+  // The tree's set, which has all that a leaf can have, is one scheduling domain; a leaf that asked for one, too, would have them made anew at each
+  // write.
+  for (const std::string& leaf : {cpusetHome, cpusetLoans}) static_cast<void>(writeText(leaf + "/cpuset.sched_load_balance", "0"));
   if (const int error = writeText(cpuLoans + "/cpu.idle", "1"); error != 0) return cgroupError("cannot write", cpuLoans + "/cpu.idle", error);
   leaves.homeThreads = cpusetHome + "/tasks";
   leaves.loanThreads = cpusetLoans + "/tasks";

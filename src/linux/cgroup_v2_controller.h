@@ -9,9 +9,9 @@
 // a thread keeps its own affinity mask, so masks are opened before a container is placed. An offline CPU stays in the request and is used again when
 // it returns. Memory limits per worker are not this adapter's: domain controllers cannot be split within a threaded subtree.
 // Trees of dead runs are found at start: their processes are killed, the directories removed. Who is started in the `system` that a dead run left
-// (its supervisor stands there) takes that run's cgroup, the one above, as its own, and gives it back as it was. About 10 descriptors a container,
-// held open. O(threads) per observation. Thread rule: control loop. Source: Linux Documentation/admin-guide/cgroup-v2.rst (Threads, Delegation,
-// Cpuset). Errors: Unavailable/NoCgroupV2 (not mounted, or without the controllers; with the command that delegates them),
+// (its supervisor stands there) takes that run's cgroup, the one above, as its own, and gives it back as it was. About a dozen descriptors a
+// container, held open. O(threads) per observation. Thread rule: control loop. Source: Linux Documentation/admin-guide/cgroup-v2.rst (Threads,
+// Delegation, Cpuset). Errors: Unavailable/NoCgroupV2 (not mounted, or without the controllers; with the command that delegates them),
 // PermissionDenied/CgroupNotWritable.
 #pragma once
 

@@ -1,17 +1,13 @@
 // The contract on the fake (both kernels' rules) and on the real adapters with real processes, and what only one of them has to do.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <thread>
 
 #include "linux/affinity_controller.h"
 #include "linux/cgroup_v1_controller.h"
@@ -20,6 +16,7 @@
 #include "linux/files.h"
 #include "linux/process_threads.h"
 #include "ports/cpu_controller_contract.h"
+#include "testing/child_process.h"
 #include "testing/fake_cpu_controller.h"
 
 namespace coterie {
@@ -27,61 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A child process with idle threads that can be told to make another. Ends with the test.
-class ChildProcess {
- public:
-  explicit ChildProcess(int threads) {
-    if (::pipe(commands_) != 0 || ::pipe(answers_) != 0) std::abort();
-    pid_ = ::fork();
-    if (pid_ == 0) childMain(threads);
-    ::close(commands_[0]);
-    ::close(answers_[1]);
-    for (int i = 0; i < threads; ++i) tids_.push_back(readTid());
-  }
-  ~ChildProcess() { end(); }
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
-
-  [[nodiscard]] int pid() const { return pid_; }
-  [[nodiscard]] const std::vector<int>& tids() const { return tids_; }
-  int addThread() {
-    if (::write(commands_[1], "t", 1) != 1) std::abort();
-    return readTid();
-  }
-  void end() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    ::close(commands_[1]);
-    ::close(answers_[0]);
-    pid_ = -1;
-  }
-
- private:
-  [[noreturn]] void childMain(int threads) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::close(commands_[1]);
-    for (int i = 0; i < threads; ++i) startThread();
-    char command = 0;
-    while (::read(commands_[0], &command, 1) == 1) startThread();
-    ::_exit(0);
-  }
-  void startThread() {
-    std::thread([this] {
-      const int tid = ::gettid();
-      if (::write(answers_[1], &tid, sizeof tid) != sizeof tid) ::_exit(1);
-      for (;;) ::pause();
-    }).detach();
-  }
-  int readTid() {
-    int tid = 0;
-    return ::read(answers_[0], &tid, sizeof tid) == sizeof tid ? tid : -1;
-  }
-  int commands_[2]{};
-  int answers_[2]{};
-  int pid_{-1};
-  std::vector<int> tids_;
-};
+using testing::ChildProcess;
 
 using Children = std::map<int, std::unique_ptr<ChildProcess>>;
 
@@ -230,6 +173,41 @@ TEST_F(CgroupV1ControllerTest, AThreadMovedAwayBySomebodyIsSeenAndPutBack) {
   EXPECT_FALSE(controller_->observe(InstanceId(1))->uniform);
   ASSERT_EQ(linux::executeChange(*controller_->prepare(wanted)), 0);
   EXPECT_TRUE(controller_->observe(InstanceId(1))->uniform);
+}
+
+// Looks that read no list: the thread's mask gives it away.
+TEST_F(CgroupV1ControllerTest, AThreadMovedAwayIsSeenAtTheNextLookWhereNothingHadChangedForLong) {
+  const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
+  if (machine.count() < 2) GTEST_SKIP() << "needs two CPUs";
+  const ChildProcess child(2);
+  ASSERT_TRUE(controller_->add({InstanceId(1), child.pid(), {child.tids()[0]}, {child.tids()[1]}, {child.pid()}}).ok());
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{machine.first()}, 0})), 0);
+  for (const int tid : {child.tids()[0], child.tids()[1], child.pid()}) {
+    for (int look = 0; look < 5; ++look) ASSERT_TRUE(controller_->observe(InstanceId(1))->uniform);
+    ASSERT_EQ(linux::writeText(fs::path(controller_->cpusetTree()).parent_path().string() + "/tasks", std::to_string(tid)), 0);
+    const auto seen = controller_->observe(InstanceId(1));
+    EXPECT_TRUE(tid == child.pid() ? seen->home.empty() : !seen->uniform) << tid;
+    ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{machine.first()}, 0})), 0);
+  }
+}
+
+// Its mask does not: the lists do, which are read now and then all the same.
+TEST_F(CgroupV1ControllerTest, AThreadMovedToTheSameCpusElsewhereIsSeenAfterAFewLooks) {
+  const ChildProcess child(1);
+  ASSERT_TRUE(controller_->add({InstanceId(1), child.pid(), {child.tids()[0]}, {}, {child.pid()}}).ok());
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{0}, 0})), 0);
+  ASSERT_TRUE(controller_->observe(InstanceId(1))->uniform);
+  const std::string other = fs::path(controller_->cpusetTree()).parent_path().string() + "/coterie-test-same-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkdir(other.c_str(), 0755), 0);
+  ASSERT_EQ(linux::writeText(other + "/cpuset.cpus", "0"), 0);
+  ASSERT_EQ(linux::writeText(other + "/cpuset.mems", "0"), 0);
+  ASSERT_EQ(linux::writeText(other + "/tasks", std::to_string(child.tids()[0])), 0);
+  int looks = 1;
+  while (looks < 20 && controller_->observe(InstanceId(1))->uniform) ++looks;
+  EXPECT_LE(looks, 16);
+  ASSERT_EQ(linux::executeChange(*controller_->prepare({CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{0}, 0})), 0);
+  EXPECT_TRUE(controller_->observe(InstanceId(1))->uniform);
+  EXPECT_EQ(::rmdir(other.c_str()), 0);
 }
 
 TEST_F(CgroupV1ControllerTest, RestoreRemovesItsTrees) {

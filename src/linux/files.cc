@@ -3,9 +3,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -33,6 +36,8 @@ std::optional<std::string> readText(int fd) {
     if (got < 0) return std::nullopt;
     if (got == 0) break;
     text.append(chunk, static_cast<std::size_t>(got));
+    // The kernel stops short where the next record does not fit. None of these files has one of half a chunk: so little is the end.
+    if (static_cast<std::size_t>(got) < sizeof chunk / 2) break;
   }
   return text;
 }
@@ -87,6 +92,23 @@ std::string affinityMask(const CpuSet& cpus) {
   std::string mask(words.size() * sizeof words[0], '\0');
   std::memcpy(mask.data(), words.data(), mask.size());
   return mask;
+}
+
+bool hasMask(int tid, const std::string& mask) {
+  std::array<char, CpuSet::kMaxId / 8> seen;  // NOLINT(cppcoreguidelines-pro-type-member-init): the kernel fills what it says
+  const long got = ::syscall(SYS_sched_getaffinity, tid, seen.size(), seen.data());
+  if (got <= 0) return false;
+  const std::size_t common = std::min(static_cast<std::size_t>(got), mask.size());
+  const auto none = [](char byte) { return byte == 0; };
+  return std::memcmp(seen.data(), mask.data(), common) == 0 && std::all_of(seen.data() + common, seen.data() + got, none) &&
+         std::all_of(mask.data() + common, mask.data() + mask.size(), none);
+}
+
+void allowManyFiles() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::optional<ProcessStat> readStat(const std::string& path) {

@@ -25,6 +25,10 @@ namespace coterie::linux {
 [[nodiscard]] std::optional<CpuSet> affinityOf(int tid);
 // The mask as sched_setaffinity takes it.
 [[nodiscard]] std::string affinityMask(const CpuSet& cpus);
+// May a thread run exactly where this mask (of affinityMask) says? One system call.
+[[nodiscard]] bool hasMask(int tid, const std::string& mask);
+// The soft limit of open files, up to the hard one: a container costs more than a dozen, and 1024 is a common soft limit.
+void allowManyFiles();
 // State letter ('R', 'S', 'Z', ...) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
 struct ProcessStat {
   char state{'?'};

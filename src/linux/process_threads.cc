@@ -1,5 +1,6 @@
 #include "linux/process_threads.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -68,6 +69,13 @@ ThreadUse threadUseOf(int pid, int tid) {
   use.cpu = Nanos{std::strtoll(text->c_str(), nullptr, 10)};
   use.runnable = stat->state == 'R';
   return use;
+}
+
+Nanos ThreadTimes::of(int tid) {
+  UniqueFd& file = files_[tid];
+  if (!file) file = openFor(taskPath(pid_, tid, "schedstat"), O_RDONLY);
+  const auto text = file ? readText(file.get()) : std::nullopt;
+  return text ? Nanos{std::strtoll(text->c_str(), nullptr, 10)} : Nanos{0};
 }
 
 bool makeIdle(int tid) {

@@ -229,6 +229,17 @@ TEST_P(CpuControllerContract, AVanishedProcessIsAValue) {
   EXPECT_EQ(controller().add(container).error().reason, "ProcessGone");
 }
 
+TEST_P(CpuControllerContract, CpuTimeIsThatOfThreadUseAndNothingForWhoHasGone) {
+  const ContainerRegistration container = added(1);
+  const int lane = container.ownLaneThreads[0];
+  const Nanos before = controller().cpuTime(InstanceId(1), lane);
+  EXPECT_LE(before, controller().threadUse(InstanceId(1), lane).cpu);
+  EXPECT_LE(before, controller().cpuTime(InstanceId(1), lane));
+  EXPECT_EQ(controller().cpuTime(InstanceId(9), lane), Nanos{0});
+  harness_.endProcess(container.pid);
+  EXPECT_EQ(controller().cpuTime(InstanceId(1), lane), Nanos{0});
+}
+
 TEST_P(CpuControllerContract, ContainersDoNotTouchEachOther) {
   added(1);
   added(2);

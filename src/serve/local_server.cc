@@ -26,6 +26,7 @@
 #include "identity/key_store.h"
 #include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
+#include "linux/files.h"
 #include "linux/live_machine.h"
 #include "model/objects.h"
 #include "process/process_runtime.h"
@@ -184,6 +185,7 @@ Status LocalServer::Parts::open() {
 }
 
 Status LocalServer::Parts::openCpus() {
+  linux::allowManyFiles();
   auto chosen = chooseActuator(options.actuator, actuatorsOfThisMachine(shape.allowed));
   if (!chosen) return chosen.error();
   controller = std::move(chosen->controller);

@@ -141,6 +141,24 @@ Status BenchReport::write(const std::string& path) const {
   return {};
 }
 
+void BenchVerdicts::add(Figure figure, BenchTarget target) {
+  std::string verdict;
+  if (target.bound != BenchTarget::Bound::None) {
+    const bool most = target.bound == BenchTarget::Bound::AtMost;
+    const bool held = most ? figure.value <= target.value : figure.value >= target.value;
+    verdict = fmt::format("{} {:<6g} {}", most ? "<=" : ">=", target.value, held ? "held" : "MISSED");
+    good_ = good_ && held;
+  }
+  const std::string name = figure.of.empty() ? figure.name : figure.name + " (" + caseText(figure) + ")";
+  std::printf("  %-56s %10.3f %-10s %s\n", name.c_str(), figure.value, figure.unit.c_str(), verdict.c_str());
+  report_.add(std::move(figure));
+}
+
+void BenchVerdicts::tooFew(const std::string& name) {
+  std::printf("  %-56s too few samples\n", name.c_str());
+  good_ = false;
+}
+
 std::string benchOption(int argc, char** argv, std::string_view name, std::string otherwise) {
   const std::string dashed = "--" + std::string(name);
   for (int i = 1; i < argc; ++i) {

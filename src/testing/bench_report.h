@@ -63,6 +63,27 @@ class BenchReport {
   std::vector<Figure> figures_;
 };
 
+// What a figure has to reach.
+struct BenchTarget {
+  enum class Bound : std::uint8_t { None, AtMost, AtLeast };
+  Bound bound{Bound::None};
+  double value{0};
+};
+
+// A bench's figures one by one: each is printed with what it has to reach and whether it did, and added to the report.
+class BenchVerdicts {
+ public:
+  explicit BenchVerdicts(BenchReport& report) : report_(report) {}
+  void add(Figure figure, BenchTarget target = {});
+  // A figure for which there were too few samples: not held.
+  void tooFew(const std::string& name);
+  [[nodiscard]] bool good() const { return good_; }
+
+ private:
+  BenchReport& report_;
+  bool good_{true};
+};
+
 // The value of `--name VALUE` or `--name=VALUE`; `otherwise` if it is not there.
 [[nodiscard]] std::string benchOption(int argc, char** argv, std::string_view name, std::string otherwise);
 [[nodiscard]] bool benchFlag(int argc, char** argv, std::string_view name);  // "--name" stands alone

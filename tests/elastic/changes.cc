@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 #include "change_log.h"
-#include "foreign_load.h"
 #include "testing/bench_report.h"
+#include "testing/foreign_load.h"
 #include "thread_sampler.h"
 
 namespace coterie::elastic {
@@ -63,7 +63,7 @@ Result<Recorded> record(ElasticNode& node, std::size_t service, const ChangesOpt
   const InstanceReady& ready = node.node().firstReady(service);
   auto sampler = ThreadSampler::start(ready.pid, ready.ownLaneThreads, 8'000'000);
   if (!sampler) return sampler.error();
-  const ForeignLoad foreign({ready.pid});
+  const testing::ForeignLoad foreign({ready.pid});
   Rng rng(1);
   const auto decide = [&](MilliCpu ceiling) -> Result<Change> {
     Change change;

@@ -5,11 +5,8 @@
 // Methods: changes.h, lending.h. Exit status 1 if a target is missed or a part failed. The whole takes about six minutes.
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "changes.h"
 #include "lending.h"
@@ -19,50 +16,24 @@ namespace coterie::elastic {
 namespace {
 
 using testing::BenchReport;
+using testing::BenchTarget;
+using testing::BenchVerdicts;
 using testing::quantile;
 
 constexpr std::size_t kChanging = 0, kOwner = 1, kBorrower = 2, kServices = 3;
 constexpr std::size_t kLeastForP99 = 300;
 
-enum class Bound { None, AtMost, AtLeast };
-struct Target {
-  Bound bound{Bound::None};
-  double value{0};
-};
-
-class Verdicts {
- public:
-  explicit Verdicts(BenchReport& report) : report_(report) {}
-
-  void add(testing::Figure figure, Target target = {}) {
-    std::string verdict;
-    if (target.bound != Bound::None) {
-      const bool held = target.bound == Bound::AtMost ? figure.value <= target.value : figure.value >= target.value;
-      verdict = fmt::format("{} {:<6g} {}", target.bound == Bound::AtMost ? "<=" : ">=", target.value, held ? "held" : "MISSED");
-      good_ = good_ && held;
-    }
-    std::printf("  %-28s %10.3f %-10s %s\n", figure.name.c_str(), figure.value, figure.unit.c_str(), verdict.c_str());
-    report_.add(std::move(figure));
-  }
-  void tooFew(const std::string& name) { std::printf("  %-28s too few samples\n", name.c_str()), good_ = false; }
-  [[nodiscard]] bool good() const { return good_; }
-
- private:
-  BenchReport& report_;
-  bool good_{true};
-};
-
-void addDelays(Verdicts& verdicts, const std::string& name, const std::vector<double>& delays) {
+void addDelays(BenchVerdicts& verdicts, const std::string& name, const std::vector<double>& delays) {
   verdicts.add({name + "_p50", "ms", quantile(delays, 0.5), {}, {}, {}});
   if (delays.size() >= kLeastForP99) {
-    verdicts.add({name + "_p99", "ms", quantile(delays, 0.99), {}, {}, {}}, {Bound::AtMost, 20});
+    verdicts.add({name + "_p99", "ms", quantile(delays, 0.99), {}, {}, {}}, {BenchTarget::Bound::AtMost, 20});
   } else {
     verdicts.tooFew(name + "_p99");
   }
   verdicts.add({name + "_max", "ms", quantile(delays, 1), {}, {}, {}});
 }
 
-void addChanges(Verdicts& verdicts, const ChangesFigures& figures) {
+void addChanges(BenchVerdicts& verdicts, const ChangesFigures& figures) {
   std::printf("Changes: %zu grow, %zu shrink; a run of %.2f ms, %.0f answers/s on one CPU, %.0f on all; looked every %.2f ms (p99)%s\n",
               figures.laneStarts.size(), figures.cpuLeft.size(), figures.runP50, figures.smallRate, figures.largeRate, figures.sampleGapP99,
               figures.realtimeSampler ? "" : ", not in real time");
@@ -72,20 +43,20 @@ void addChanges(Verdicts& verdicts, const ChangesFigures& figures) {
   verdicts.add({"throughput_follows_p50", "ms", quantile(figures.followed, 0.5), {}, {}, {}});
   verdicts.add({"throughput_holds_p50", "ms", quantile(figures.held, 0.5), {}, {}, {}});
   if (figures.followed.size() >= kLeastForP99) {
-    verdicts.add({"throughput_follows_p99", "ms", quantile(figures.followed, 0.99), {}, {}, {}}, {Bound::AtMost, 50});
+    verdicts.add({"throughput_follows_p99", "ms", quantile(figures.followed, 0.99), {}, {}, {}}, {BenchTarget::Bound::AtMost, 50});
     verdicts.add({"cpu_time_follows_p99", "ms", quantile(figures.cpuFollowed, 0.99), {}, {}, {}});
     verdicts.add({"throughput_holds_p99", "ms", quantile(figures.held, 0.99), {}, {}, {}});
   } else {
     verdicts.tooFew("throughput_follows_p99");
   }
-  verdicts.add({"worker_rss_growth", "ratio", figures.rssGrowth, {}, {}, {}}, {Bound::AtMost, 1.05});
+  verdicts.add({"worker_rss_growth", "ratio", figures.rssGrowth, {}, {}, {}}, {BenchTarget::Bound::AtMost, 1.05});
   std::printf(
       "  (cpu_time: the same rule for the runs' CPU time, holds: for answers where nothing changed; both tell the machine's unsteadiness from the "
       "controller)\n");
   if (figures.notFollowed > 0) std::printf("  (%d growths did not reach the level before the next change)\n", figures.notFollowed);
 }
 
-void addLending(Verdicts& verdicts, const LendingFigures& figures) {
+void addLending(BenchVerdicts& verdicts, const LendingFigures& figures) {
   std::printf(
       "Lending: owner at %.1f requests/s, %zu answers a condition; p50 %.2f ms alone, %.2f lending, %.2f partitioned; borrower %.2f/s lending, "
       "%.2f/s partitioned\n",
@@ -98,16 +69,16 @@ void addLending(Verdicts& verdicts, const LendingFigures& figures) {
     return quantile(with, q) / quantile(without, q);
   };
   verdicts.add({"owner_p50_ratio", "ratio", ratio(0.5, figures.lending, figures.alone), {}, figures.ownerP50.low, figures.ownerP50.high},
-               {Bound::AtMost, 1.15});
+               {BenchTarget::Bound::AtMost, 1.15});
   if (figures.alone.size() >= kLeastForP99) {
-    verdicts.add({"owner_p99_ratio", "ratio", ratio(0.99, figures.lending, figures.alone), {}, {}, {}}, {Bound::AtMost, 1.3});
+    verdicts.add({"owner_p99_ratio", "ratio", ratio(0.99, figures.lending, figures.alone), {}, {}, {}}, {BenchTarget::Bound::AtMost, 1.3});
   } else {
     verdicts.tooFew("owner_p99_ratio");
   }
-  verdicts.add({"borrower_gain", "ratio", figures.gain.value, {}, figures.gain.low, figures.gain.high}, {Bound::AtLeast, 1.3});
+  verdicts.add({"borrower_gain", "ratio", figures.gain.value, {}, figures.gain.low, figures.gain.high}, {BenchTarget::Bound::AtLeast, 1.3});
 }
 
-Status measure(int argc, char** argv, Verdicts& verdicts) {
+Status measure(int argc, char** argv, BenchVerdicts& verdicts) {
   const auto option = [&](const char* name, const char* otherwise) { return testing::benchOption(argc, argv, name, otherwise); };
   const std::string only = option("only", "");
   if (Status made = in_node::makeModels({"slow_1ms", "mobilenet_v2", "resnet50"}); !made) return made;
@@ -136,7 +107,7 @@ Status measure(int argc, char** argv, Verdicts& verdicts) {
 int benchMain(int argc, char** argv) {
   if (!testing::benchArguments(argc, argv, {}, {"only", "changes", "pause", "dump", "blocks", "phase", "json"})) return 2;
   BenchReport report("elastic", 1, 1);
-  Verdicts verdicts(report);
+  BenchVerdicts verdicts(report);
   if (const Status measured = measure(argc, argv, verdicts); !measured) {
     std::fprintf(stderr, "elastic: %s\n", measured.error().message.c_str());
     return 1;

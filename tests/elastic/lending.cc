@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "base/rng.h"
-#include "foreign_load.h"
 #include "testing/bench_report.h"
+#include "testing/foreign_load.h"
 
 namespace coterie::elastic {
 
@@ -115,7 +115,7 @@ Result<LendingFigures> measureLending(ElasticNode& node, std::size_t owner, std:
   if (const Status status = duel.start(); !status) return status.error();
   const auto alone = duel.ownerAlone();
   if (!alone) return alone.error();
-  const ForeignLoad foreign({node.node().firstReady(owner).pid, node.node().firstReady(borrower).pid});
+  const testing::ForeignLoad foreign({node.node().firstReady(owner).pid, node.node().firstReady(borrower).pid});
   LendingFigures figures;
   figures.ownerRate = options.load * *alone;
   std::vector<double> p50, gain, borrowedLending, borrowedPartition;

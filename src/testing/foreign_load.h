@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 
-namespace coterie::elastic {
+namespace coterie::testing {
 
 class ForeignLoad {
  public:
@@ -22,4 +22,4 @@ class ForeignLoad {
   double foreign_{0};
 };
 
-}  // namespace coterie::elastic
+}  // namespace coterie::testing

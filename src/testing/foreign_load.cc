@@ -1,4 +1,4 @@
-#include "foreign_load.h"
+#include "testing/foreign_load.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace coterie::elastic {
+namespace coterie::testing {
 
 namespace {
 
@@ -61,4 +61,4 @@ double ForeignLoad::foreignSeconds() const {
   return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-}  // namespace coterie::elastic
+}  // namespace coterie::testing
