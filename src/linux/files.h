@@ -25,9 +25,10 @@ namespace coterie::linux {
 [[nodiscard]] std::optional<CpuSet> affinityOf(int tid);
 // The mask as sched_setaffinity takes it.
 [[nodiscard]] std::string affinityMask(const CpuSet& cpus);
-// State letter ('R', 'S', 'Z', ...) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
+// State letter (R, S, Z, ...), parent (field 4) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
 struct ProcessStat {
   char state{'?'};
+  int parent{0};
   unsigned long long startTime{0};
 };
 [[nodiscard]] std::optional<ProcessStat> readStat(const std::string& path);
