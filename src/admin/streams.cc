@@ -4,6 +4,13 @@
 
 namespace coterie::admin {
 
+// A source's callback holds its stream, and the stream its source: one of them must let go.
+void Streams::release(Stream& stream) {
+  stream.timer.reset();
+  stream.source.reset();
+  stream.next = nullptr;
+}
+
 Streams::~Streams() {
   while (!streams_.empty()) {
     const auto stream = streams_.front();
@@ -11,9 +18,9 @@ Streams::~Streams() {
     stream->open = false;
     stream->request->onClientGone([] {});
     stream->request->endStream();
-    stream->timer.reset();
-    stream->source.reset();
+    release(*stream);
   }
+  for (const auto& stream : std::exchange(*closed_, {})) release(*stream);  // the loop may never run again
 }
 
 std::shared_ptr<Streams::Stream> Streams::open(const std::shared_ptr<http::RequestContext>& request) {
@@ -36,10 +43,9 @@ void Streams::close(const std::shared_ptr<Stream>& stream) {
   streams_.remove(stream);
   stream->request->endStream();
   // We may be inside the source's own callback.
-  loop_.post([stream] {
-    stream->timer.reset();
-    stream->source.reset();
-    stream->next = nullptr;
+  closed_->push_back(stream);
+  loop_.post([closed = closed_] {
+    for (const auto& one : std::exchange(*closed, {})) release(*one);
   });
 }
 

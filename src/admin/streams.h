@@ -39,10 +39,13 @@ class Streams {
   void follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next);
 
  private:
+  using List = std::list<std::shared_ptr<Stream>>;
   void poll(const std::shared_ptr<Stream>& stream);
+  static void release(Stream& stream);
 
   EventLoop& loop_;
-  std::list<std::shared_ptr<Stream>> streams_;  // shared with callbacks that may still come after the end
+  List streams_;                                            // shared with callbacks that may still come after the end
+  std::shared_ptr<List> closed_{std::make_shared<List>()};  // released on a turn of their own
 };
 
 }  // namespace coterie::admin

@@ -267,8 +267,8 @@ GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
       if (const Cpu* found = machine_.findCpu(cpu)) view.grant += found->capacity;
     }
     view.grant += MilliCpu(1000) * container.published.loanLanes;
-    view.containers.push_back(
-        {id, container.ready, container.stuckWrites > 0, container.contested, container.wanted.home, container.wanted.loans, container.published, std::nullopt});
+    view.containers.push_back({id, container.ready, container.stuckWrites > 0, container.contested, container.wanted.home, container.wanted.loans,
+                               container.published, std::nullopt});
   }
   return view;
 }
@@ -292,8 +292,8 @@ std::optional<GroupView> Drc::Impl::explainGroup(GroupId id) const {
 
 DrcView Drc::Impl::view() const {
   const CpuControllerTraits& traits = ports_.controller.traits();
-  return {traits.name,   traits.caveats, config_.allocation.policy, frozen_, machine_.online, machine_.allowed, reserved_, pool_, plans_,
-          stepsApplied_, trigger_};
+  return {traits.name, traits.caveats, config_.allocation.policy, frozen_, machine_.online, machine_.allowed, reserved_, pool_, plans_, stepsApplied_,
+          trigger_,    rivals_};
 }
 
 Drc::Drc(Ports ports, DrcConfig config) : impl_(std::make_unique<Impl>(std::move(ports), std::move(config))) {}

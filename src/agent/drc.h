@@ -126,7 +126,7 @@ struct ContainerView {
   bool ready{false};
   bool stuck{false};      // a write on it has not returned
   bool contested{false};  // somebody else keeps setting its CPUs
-  CpuSet home;        // wanted
+  CpuSet home;            // wanted
   CpuSet loans;
   LaneAllowance lanes;  // published
   std::optional<ObservedContainer> observed;

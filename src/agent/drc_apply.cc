@@ -321,9 +321,7 @@ bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContai
 }
 
 // It has what was written, and the kernel grants less or other CPUs: somebody changed a set above (cgroups v2 allows that; v1 does not).
-bool Drc::Impl::cutFromAbove(const ObservedContainer& seen) {
-  return !seen.home.empty() && !seen.effective.empty() && seen.effective != seen.home;
-}
+bool Drc::Impl::cutFromAbove(const ObservedContainer& seen) { return !seen.home.empty() && !seen.effective.empty() && seen.effective != seen.home; }
 
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
@@ -369,8 +367,8 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     ContainerRecord& container = containers_.at(id);
     forgetOldRepairs(container);
     if (asWanted(container, seen)) continue;
-    const bool leaveOut = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut) ||
-                          !mayRepair(container, seen);
+    const bool leaveOut =
+        container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut) || !mayRepair(container, seen);
     if (leaveOut || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
       kept.emplace_back(container.group, seen.home - container.wanted.home);
     } else {

@@ -36,8 +36,8 @@ struct ContainerRecord {
   bool ready{false};       // its worker answers
   bool registered{false};  // the controller knows it
   int stuckWrites{0};
-  CpuSet stuckMayTake;      // homes that writes which have not returned may still set
-  bool repairTried{false};  // since the last poll; also set by a failed write
+  CpuSet stuckMayTake;          // homes that writes which have not returned may still set
+  bool repairTried{false};      // since the last poll; also set by a failed write
   std::deque<Instant> repairs;  // of drift, in the last minute
   bool contested{false};        // they were too many
   bool announcedOnce{false};

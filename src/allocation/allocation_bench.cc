@@ -1,11 +1,11 @@
 // How long a planner takes to decide, what it keeps in memory, and how its CPU time grows with the machine.
 //
 // decision: on a settled machine the demand of every group changes (loans are planned anew, nothing else moves). one_demand: that of one group.
-// replan: a decision after a membership, spec or machine event (join, leave, resize, worker, weight, CPU offline). CPU time of the thread; one planner
-// for a case, as the agent has. Groups below their entitlement say since when, as the agent's do, so that loans are parked. planner_rss: what a planner
-// adds to the resident memory of this process in 100 decisions of each kind, beside machine and snapshot. empty_nodes: a machine with 32 nodes without
-// CPUs against the same without them, one decision of each by turns; the ratio of their p50. slope: log-log, CPU time of all decisions of a pass
-// against CPUs, over (64,16), (128,32), (256,64), (512,128). Each limit is printed with its verdict; one that is not held is exit status 1.
+// replan: a decision after a membership, spec or machine event (join, leave, resize, worker, weight, CPU offline). CPU time of the thread; one
+// planner for a case, as the agent has. Groups below their entitlement say since when, as the agent's do, so that loans are parked. planner_rss: what
+// a planner adds to the resident memory of this process in 100 decisions of each kind, beside machine and snapshot. empty_nodes: a machine with 32
+// nodes without CPUs against the same without them, one decision of each by turns; the ratio of their p50. slope: log-log, CPU time of all decisions
+// of a pass against CPUs, over (64,16), (128,32), (256,64), (512,128). Each limit is printed with its verdict; one that is not held is exit status 1.
 // usage: allocation [--json PATH] [--seed N] [--samples N]
 #include <malloc.h>
 
@@ -58,8 +58,16 @@ struct Case {
   double replanLimit{0};
 };
 
-constexpr Case kCases[] = {{8, 1, 8},     {64, 2, 8},  {64, 2, 16}, {64, 2, 64},           {128, 4, 32},
-                           {256, 8, 8},   {256, 8, 64}, {512, 8, 8}, {512, 8, 128, 50, 5000}, {4096, 64, 1000, 1000, 100'000}};
+constexpr Case kCases[] = {{8, 1, 8},
+                           {64, 2, 8},
+                           {64, 2, 16},
+                           {64, 2, 64},
+                           {128, 4, 32},
+                           {256, 8, 8},
+                           {256, 8, 64},
+                           {512, 8, 8},
+                           {512, 8, 128, 50, 5000},
+                           {4096, 64, 1000, 1000, 100'000}};
 
 Machine machineOf(const Case& size) { return size.cpus == 4096 ? *shapeNamed("64-nodes-4096") : testing::bigMachine(size.cpus); }
 

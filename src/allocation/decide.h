@@ -7,8 +7,8 @@
 // much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
 // Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
 // full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; who asks again and again uses
-// planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
-// dynamic resource controller).
+// planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu &
+// Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Random histories: groups come, go, resize and crash, CPUs and allowances vanish, plans are applied step by step with steps that fail, hang or are
 // cut; H1-H7 hold after every step, no plan's targets and no settled state give a tenant more than its cap (quotas come, shrink below use and go),
-// plans are fixpoints, order of groups does not matter, a floor is unmet only if the floors exceed what is left, and a planner that is kept through the
-// whole history always answers as decide() does.
+// plans are fixpoints, order of groups does not matter, a floor is unmet only if the floors exceed what is left, and a planner that is kept through
+// the whole history always answers as decide() does.
 //
 // COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed, verbosely. A failure prints the seed that replays it.
 #include <gtest/gtest.h>

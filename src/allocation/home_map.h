@@ -1,8 +1,8 @@
 // Who owns which CPU once a plan is done, and what is near to whom: what loans need to know of the homes.
 //
-// Owners are the groups with a home of their own, by index, then the pool, then nobody. Of the homes alone, so it is good for as long as they stay; what
-// lies around a home is found when it is asked for first, and remembered. O(n + g * n/64) to make, O(home * n/64) per home asked for, then O(n/64).
-// Pure. Thread-compatible: asking changes it.
+// Owners are the groups with a home of their own, by index, then the pool, then nobody. Of the homes alone, so it is good for as long as they stay;
+// what lies around a home is found when it is asked for first, and remembered. O(n + g * n/64) to make, O(home * n/64) per home asked for, then
+// O(n/64). Pure. Thread-compatible: asking changes it.
 #pragma once
 
 #include <array>

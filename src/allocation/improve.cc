@@ -142,14 +142,18 @@ class Improver {
       const bool loses = keptBy(claimant, cpus) > keptBy(claimant, board_.owned(claimant));
       if (loses && !movables_[at(claimant)].mayMove) outcome_.deferredByTime[at(claimant)] = true, may = false;
     }
-    if (!may) return false;
+    return may && bucketAllows(before.front().first, moved);
+  }
+
+  // And which other buckets would have answered the same.
+  bool bucketAllows(int claimant, std::int64_t moved) {
     const std::int64_t needed = moved * kMilliPerCpu;
-    const std::int64_t inAll = needed + bucket_ - outcome_.bucketLeft;  // the bucket that is enough for this, too
+    const std::int64_t inAll = needed + bucket_ - outcome_.bucketLeft;
     if (needed <= outcome_.bucketLeft) {
       outcome_.bucketFrom = std::max(outcome_.bucketFrom, inAll);
       return true;
     }
-    outcome_.deferredByBucket[at(before.front().first)] = true;
+    outcome_.deferredByBucket[at(claimant)] = true;
     outcome_.bucketBelow = std::min(outcome_.bucketBelow, inAll);
     return false;
   }
@@ -382,9 +386,10 @@ class Improver {
   }
 
   bool mayPay(int claimant, std::int64_t moved) {
-    if (moved > 0 && !movables_[at(claimant)].mayMove) return outcome_.deferredByTime[at(claimant)] = true, false;
-    if (moved * kMilliPerCpu > outcome_.bucketLeft) return outcome_.deferredByBucket[at(claimant)] = true, false;
-    return true;
+    if (moved <= 0) return true;
+    outcome_.limited = true;
+    if (!movables_[at(claimant)].mayMove) return outcome_.deferredByTime[at(claimant)] = true, false;
+    return bucketAllows(claimant, moved);
   }
 
   // What an exchange may not do to one of those in it, who had `cpus` before: move somebody altogether (he would have nowhere to stand in between) or
@@ -414,7 +419,7 @@ class Improver {
   const std::vector<int>& holders_;
   const std::vector<Movable>& movables_;
   const Config& config_;
-  std::int64_t bucket_;  // at first
+  std::int64_t bucket_;              // at first
   std::vector<std::int64_t> costs_;  // quarters, per claimant
   std::vector<bool> held_;           // per claimant: it holds a CPU now
   std::vector<std::vector<Positions>> homes_;

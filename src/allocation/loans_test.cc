@@ -25,7 +25,8 @@ struct Market {
     const bool anyIsolated = rng.chance(40);
     const auto count = rng.between(1, 9);
     std::vector<int> cpus = layout.ids;
-    for (std::size_t i = cpus.size(); i > 1; --i) std::swap(cpus[i - 1], cpus[at(static_cast<int>(rng.between(0, static_cast<std::int64_t>(i) - 1)))]);
+    for (std::size_t i = cpus.size(); i > 1; --i)
+      std::swap(cpus[i - 1], cpus[at(static_cast<int>(rng.between(0, static_cast<std::int64_t>(i) - 1)))]);
     const auto take = [&](std::int64_t most) {
       CpuSet home;
       for (; most > 0 && !cpus.empty(); --most) home.add(cpus.back()), cpus.pop_back();
@@ -146,9 +147,9 @@ class Literally {
   std::vector<int> given_;
 };
 
-TEST(Loans, AreTheRuleTakenLiterally) {
-  const std::vector<Machine> machines{
-      testing::regularMachine("2x2x2x2x2", {2, 2, 2, 2, 2}), testing::machineNamed("flat-2"), testing::regularMachine("8-sockets", {8, 1, 1, 2, 1})};
+TEST(LoansOracle, AreTheRuleTakenLiterally) {
+  const std::vector<Machine> machines{testing::regularMachine("2x2x2x2x2", {2, 2, 2, 2, 2}), testing::machineNamed("flat-2"),
+                                      testing::regularMachine("8-sockets", {8, 1, 1, 2, 1})};
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     Market market(machines[seed % machines.size()], seed);
     const std::vector<CpuSet> expected = Literally(market).run();

@@ -48,7 +48,8 @@ struct Placement {
 
 class KeptPlacement {
  public:
-  // The placement with nobody pinned; of it only `homes` is to be changed. The machine must be the same as at the last call, unless forget() was called since.
+  // The placement with nobody pinned; of it only `homes` is to be changed. The machine must be the same as at the last call, unless forget() was
+  // called since.
   [[nodiscard]] Placement& of(const Problem& problem);
   void forget() { known_ = false; }
   // Was this placement taken over into the caller's plan before, and nothing else since? It is from now on, until leave().

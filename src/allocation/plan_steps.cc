@@ -14,7 +14,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class StepPlanner {
  public:
   StepPlanner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
-          const CpuSet& newPool, const MemoryMap& memory, const Config& config)
+              const CpuSet& newPool, const MemoryMap& memory, const Config& config)
       : layout_(layout),
         groups_(groups),
         targets_(targets),
@@ -440,8 +440,8 @@ class StepPlanner {
   int ancestors_{kNoStep};  // the WidenAncestors step
   CpuSet before_;           // the set above all containers, before and after
   CpuSet after_;
-  CpuSet staying_;         // of both, the part of those that change nothing of it
-  std::vector<int> todo_;  // items for which anything is to be written
+  CpuSet staying_;               // of both, the part of those that change nothing of it
+  std::vector<int> todo_;        // items for which anything is to be written
   std::vector<int> incomplete_;  // groups that do without something
   std::vector<bool> blocked_;    // per group
   CpuSet asideTaken_;

@@ -1,8 +1,8 @@
 // Isolation between the writes of a plan: who may enter which CPU when, and who must not step aside to where.
 //
-// Other tenants have left the whole unit before an isolated item enters any CPU of it, and nobody enters a unit of which another tenant's isolated item
-// still holds a part. Where no group is isolated every answer is at once that nothing stands in the way. O(items that leave the unit + strays) per CPU
-// asked for; tooNear() O(items * unit). Thread-compatible.
+// Other tenants have left the whole unit before an isolated item enters any CPU of it, and nobody enters a unit of which another tenant's isolated
+// item still holds a part. Where no group is isolated every answer is at once that nothing stands in the way. O(items that leave the unit + strays)
+// per CPU asked for; tooNear() O(items * unit). Thread-compatible.
 #pragma once
 
 #include <vector>

@@ -2,13 +2,14 @@
 //
 // A wide run answers one request sooner; narrow ones answer more requests per CPU. Each width v whose run time was measured makes c = floor(n / v)
 // servers (lanes over all containers) of the n CPUs that the group owns; they are judged as a queue with c servers (Sakasegawa's approximation of
-// G/G/c, and an exponential tail for the wait): P = rho^(sqrt(2(c+1)) - 1) is the chance to wait, mean wait of those who do (Ca^2+Cs^2)/2 * S / (c(1 -
-// rho)), and the q-quantile of the wait that mean times ln(P / (1-q)), nothing where P <= 1-q. Feasible: S at the quantile + that wait <= objective,
-// and rho < 1. Chosen is the feasible width of most capacity c/S, of equal ones the narrower; if none is feasible the one that answers soonest (under
-// overload: of most capacity), which does not meet the objective; without an objective the one of most capacity. A member of the shared pool has one
-// server of width 1, as slow as its share of a CPU is small. Assumed: Poisson arrivals or variation given, quantile between 50 and 99.9 %, times
-// measured on CPUs like those owned. The approximation errs by 6 to 41 % to the safe side of Erlang C (design note). Results are rounded to nanoseconds before they are
-// compared. O(widths). Pure, thread-compatible. Source: Sakasegawa, Ann. Inst. Statist. Math. 29 (1977) 67-75; the design note, "Width".
+// G/G/c, and an exponential tail for the wait): P = rho^(sqrt(2(c+1)) - 1) is the chance to wait, mean wait of those who do (Ca^2+Cs^2)/2 * S / (c(1
+// - rho)), and the q-quantile of the wait that mean times ln(P / (1-q)), nothing where P <= 1-q. Feasible: S at the quantile + that wait <=
+// objective, and rho < 1. Chosen is the feasible width of most capacity c/S, of equal ones the narrower; if none is feasible the one that answers
+// soonest (under overload: of most capacity), which does not meet the objective; without an objective the one of most capacity. A member of the
+// shared pool has one server of width 1, as slow as its share of a CPU is small. Assumed: Poisson arrivals or variation given, quantile between 50
+// and 99.9 %, times measured on CPUs like those owned. The approximation errs by 6 to 41 % to the safe side of Erlang C (design note). Results are
+// rounded to nanoseconds before they are compared. O(widths). Pure, thread-compatible. Source: Sakasegawa, Ann. Inst. Statist. Math. 29 (1977) 67-75;
+// the design note, "Width".
 #pragma once
 
 #include <cstdint>

@@ -146,7 +146,9 @@ TEST(Width, TheChoiceIsTheBestOfItsRatings) {
         EXPECT_TRUE(choice.chosen.feasible);
         EXPECT_GE(choice.chosen.capacity, rating.capacity);
       }
-      if (!choice.chosen.feasible && !rating.overloaded && question.objective) EXPECT_LE(choice.chosen.latency, rating.latency);
+      if (!choice.chosen.feasible && !rating.overloaded && question.objective) {
+        EXPECT_LE(choice.chosen.latency, rating.latency);
+      }
     }
   }
 }

@@ -10,17 +10,17 @@
 // ModelLoaded=False/InsufficientMemory (naming the missing bytes, before loading), ChecksumMismatch, ModelNotFound, LoadFailed, ...;
 // Ready=False/CrashLoopBackOff with the last end. A changed model is loaded beside the old one, which serves until the switch; one that does not fit
 // or load leaves the old one serving. A raised floor or isolation that does not fit leaves what was granted before in force; a changed isolation
-// restarts nothing. Ready=True: as many instances serve as the spec demands (instances, else minInstances): Serving, RollingOut (what was changed is being loaded), PartlyServing (automation wants more) or
-// ServingOldSpec (what was changed is refused; instances of the old spec that end are not started again). Fewer: False/PartlyServing. A quota lowered
-// below what is used takes nothing away: nobody of that tenant gets more instances than it had, crashed ones come back (QuotaExceeded says so; the
-// tenant's own condition is the TenantReconciler's). A file that was replaced under the same spec is taken when it is next looked at (a changed spec,
-// a crash, a start of the program): as another version, rolled out like a changed spec and said (event ModelChanged), never beside the old one for
-// good. An instance that is silent stays and counts as not ready (Ready: reason Unresponsive, or PartlyServing that names it) until it answers or is
-// ended. Restarts: back-off per service (backoff.h). At the start, nothing is started before every service's file was looked at (10 s at most), so
-// that the allocator hears of all instances in one turn and gives them the homes they had. spec.instances is the user's word; else proposeInstances()
-// decides within minInstances..maxInstances. This is the sole writer of status.desiredInstances. Complexity: a pass is O(services log services +
-// instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no call from inside a port's callback re-enters a
-// pass: passes run on turns of their own.
+// restarts nothing. Ready=True: as many instances serve as the spec demands (instances, else minInstances): Serving, RollingOut (what was changed is
+// being loaded), PartlyServing (automation wants more) or ServingOldSpec (what was changed is refused; instances of the old spec that end are not
+// started again). Fewer: False/PartlyServing. A quota lowered below what is used takes nothing away: nobody of that tenant gets more instances than
+// it had, crashed ones come back (QuotaExceeded says so; the tenant's own condition is the TenantReconciler's). A file that was replaced under the
+// same spec is taken when it is next looked at (a changed spec, a crash, a start of the program): as another version, rolled out like a changed spec
+// and said (event ModelChanged), never beside the old one for good. An instance that is silent stays and counts as not ready (Ready: reason
+// Unresponsive, or PartlyServing that names it) until it answers or is ended. Restarts: back-off per service (backoff.h). At the start, nothing is
+// started before every service's file was looked at (10 s at most), so that the allocator hears of all instances in one turn and gives them the homes
+// they had. spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of
+// status.desiredInstances. Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread
+// rule: control loop; no call from inside a port's callback re-enters a pass: passes run on turns of their own.
 #pragma once
 
 #include <cstdint>

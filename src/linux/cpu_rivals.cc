@@ -14,8 +14,9 @@ namespace coterie::linux {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kKnown{"kubelet", "koordlet", "katalyst-agent", "nri-resource-policy", "cri-resmgr", "crane-agent",
-                                                  "numad",   "slurmd",   "slurmstepd",     "libvirtd",            "tuned",      "ananicy-cpp"};
+constexpr std::array<std::string_view, 12> kKnown{"kubelet",    "koordlet",    "katalyst-agent", "nri-resource-policy",
+                                                  "cri-resmgr", "crane-agent", "numad",          "slurmd",
+                                                  "slurmstepd", "libvirtd",    "tuned",          "ananicy-cpp"};
 constexpr std::size_t kLongestName = 15;  // that the kernel keeps
 
 // "coterie serve", "coterie agent"; its workers set nobody's CPUs.

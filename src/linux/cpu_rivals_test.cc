@@ -40,8 +40,7 @@ TEST(CpuRivals, NamesWhoIsKnownToSetCpus) {
   proc.process("5", "kubelet-like", "kubelet-like\0"s);
   proc.process("6", "bash", "");
   proc.process("self", "kubelet", "");
-  EXPECT_EQ(cpuRivals(900, proc.path()),
-            (std::vector<std::string>{"coterie (pid 77)", "kubelet (pid 812)", "nri-resource-policy (pid 1000)"}));
+  EXPECT_EQ(cpuRivals(900, proc.path()), (std::vector<std::string>{"coterie (pid 77)", "kubelet (pid 812)", "nri-resource-policy (pid 1000)"}));
 }
 
 TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_TRUE(cpuRivals(1, "/nonexistent").empty()); }
