@@ -8,6 +8,7 @@ namespace coterie::foreign {
 namespace {
 
 constexpr double kLikely = 0.75;
+constexpr double kMostOutside = 0.95;
 constexpr MilliCpu kAtWork{20};  // less than a fiftieth of a CPU is nothing to judge by
 
 Gain gainOf(double share, double relief) {
@@ -25,18 +26,21 @@ Gain meanOf(const Gain& logs, double count) { return {std::exp(logs.low / count)
 
 }  // namespace
 
-Forecast forecast(const Use& use, MilliCpu owned) {
+Forecast forecast(const Use& use, MilliCpu owned, double outside) {
   Forecast result;
   if (!use.known() || use.used < kAtWork || owned.value <= 0) return result;
   const auto used = static_cast<double>(use.used.value);
   const auto wanted = std::max(used, static_cast<double>(use.wanted.value));
-  const auto has = static_cast<double>(owned.value);
+  const double free = 1 - std::clamp(outside, 0.0, kMostOutside);
+  const double has = static_cast<double>(owned.value) * free;
   result.known = true;
   result.contentionNow = wanted / used;
   result.contentionWithSets = std::max(1.0, wanted / has);
   const double share = std::min(wanted, has) / used;
   result.sets = gainOf(share, result.contentionNow / result.contentionWithSets);
-  result.withHint = gainOf(share, result.contentionNow);
+  // With the hint as many threads as CPUs want to run, if it would use them all.
+  const double contentionThen = std::max(1.0, std::min(wanted, static_cast<double>(owned.value)) / has);
+  result.withHint = gainOf(share, result.contentionNow / contentionThen);
   return result;
 }
 

@@ -110,6 +110,15 @@ TEST(ForecastTest, ChangesOfTheShareCount) {
   EXPECT_DOUBLE_EQ(unhurt.withHint.likely, 1);
 }
 
+TEST(ForecastTest, LoadOfNoGroupIsNoGain) {
+  // Two threads on one CPU's worth, because half of the machine is somebody else's: the own CPU will be half somebody else's, too.
+  const Forecast one = forecast(using_(500, 1000), MilliCpu(1000), 0.5);
+  EXPECT_DOUBLE_EQ(one.sets.likely, 1);
+  EXPECT_DOUBLE_EQ(one.withHint.likely, 1);
+  EXPECT_DOUBLE_EQ(forecast(using_(500, 1000), MilliCpu(1000)).withHint.low, 2) << "what it would be without";
+  EXPECT_TRUE(forecast(using_(500, 1000), MilliCpu(1000), 7).known) << "more than all there is";
+}
+
 TEST(ForecastTest, OfWhatDoesNotWorkNothingIsSaid) {
   EXPECT_FALSE(forecast({}, MilliCpu(1000)).known);
   EXPECT_FALSE(forecast(using_(19, 40), MilliCpu(1000)).known);

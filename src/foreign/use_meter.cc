@@ -53,6 +53,14 @@ Use UseMeter::use() const {
 
 Use UseMeter::last() const { return useOf(intervals_.empty() ? Interval{} : intervals_.back()); }
 
+void addUse(Use& sum, const Use& one) {
+  sum.span = std::max(sum.span, one.span);
+  sum.used += one.used;
+  sum.wanted += one.wanted;
+  sum.threads += one.threads;
+  sum.busyThreads += one.busyThreads;
+}
+
 MilliCpu foreignDemand(const Use& use, MilliCpu granted) {
   constexpr std::int64_t kPressurePermille = 100;
   const bool atLimit = use.used.value * 10 > granted.value * 9;

@@ -45,6 +45,9 @@ class UseMeter {
   std::deque<Interval> intervals_;
 };
 
+// Of several containers, or processes, together.
+void addUse(Use& sum, const Use& one);
+
 // How much CPU a container could use now, from what it uses (in-node scheduling, "Demand", foreign containers): twice what it uses where it is at its
 // limit (more than 9/10 of what it has, or more than a tenth of the time spent waiting for a CPU), else 1.2 times. Use cannot exceed what was
 // granted, so a hungry one doubles step by step.

@@ -94,7 +94,7 @@ bool ForeignController::noteThreads(Container& container, const std::vector<int>
       const auto mask = affinityOf(tid);
       if (!mask) continue;
       const auto before = known.find({tid, started});
-      const bool inherited = !container.lastSet.empty() && *mask == container.lastSet;
+      const bool inherited = !container.lastSet.empty() && (*mask == container.lastSet || *mask == container.setBefore);
       threads.push_back({pid, tid, started, before != known.end() ? before->second : inherited ? container.leader : *mask});
     }
   }
@@ -159,7 +159,7 @@ PreparedChange ForeignController::change(InstanceId id, Container& container) co
   for (const int pid : processes) {
     for (const int tid : threadsOf(pid)) change.writes.push_back(affinityWrite(tid, cpus));
   }
-  container.lastSet = cpus;
+  container.setBefore = std::exchange(container.lastSet, cpus);
   return change;
 }
 
@@ -181,7 +181,8 @@ Result<PreparedChange> ForeignController::prepare(const CpuChange& wanted) {
   if (wanted.kind == CpuChangeKind::HomeCpus) {
     container.home = wanted.set;
   } else {
-    container.loans = wanted.set;
+    container.loansBefore = std::exchange(container.loans, wanted.set);
+    container.loansFresh = true;
     if (container.home.empty()) return PreparedChange{};  // not placed: nothing to widen
   }
   return change(wanted.container, container);
@@ -215,7 +216,7 @@ Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
     }
     observed.effective = seen;
   }
-  const bool asAsked = seen == container.wanted();
+  const bool asAsked = seen == container.wanted() || seen == (container.home | container.loansBefore);
   observed.home = asAsked ? container.home : seen;
   observed.loans = asAsked && !container.loans.empty() ? container.loans : observed.home;
   if (asAsked && observed.effective == seen) observed.effective = container.home;
@@ -234,6 +235,7 @@ Status ForeignController::placeSystem(const CpuSet& cpus) {
 void ForeignController::sweep() {
   bool others = false;
   for (auto& [id, container] : containers_) {
+    if (!std::exchange(container.loansFresh, false)) container.loansBefore = container.loans;
     if (!container.own && !container.home.empty()) others = noteThreads(container, find_(id).processes) || others;
   }
   if (others) static_cast<void>(save());

@@ -57,7 +57,9 @@ class ForeignController final : public CpuController {
     CpuSet leader;                   // mask of the first thread of the first process: for threads born later
     std::shared_ptr<OwnCpuset> own;  // null: by affinity
     CpuSet home, loans;              // asked last
-    CpuSet lastSet;                  // that its threads were given last
+    CpuSet loansBefore;              // the write of the last change of loans may be under way
+    bool loansFresh{false};          // since the last sweep
+    CpuSet lastSet, setBefore;       // that its threads were given last
     [[nodiscard]] CpuSet wanted() const { return home | loans; }
   };
   [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);

@@ -1,6 +1,7 @@
 #include "linux/proc_processes.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -109,6 +110,19 @@ std::vector<ThreadTimes> ProcProcesses::threads(int pid) {
     times.push_back({tid, Nanos{run}, Nanos{std::strtoll(rest, nullptr, 10)}});
   }
   return times;
+}
+
+Nanos ProcProcesses::busy() {
+  std::istringstream line(readText("/proc/stat").value_or(""));  // cpu user nice system idle iowait irq softirq steal ...
+  std::string name;
+  std::int64_t ticks = 0;
+  line >> name;
+  for (int column = 0; column < 8; ++column) {
+    std::int64_t value = 0;
+    if (!(line >> value)) break;
+    if (column != 3 && column != 4) ticks += value;
+  }
+  return Nanos{ticks * (std::int64_t{1'000'000'000} / ::sysconf(_SC_CLK_TCK))};
 }
 
 CpuSet ProcProcesses::cpus(int pid) { return affinityOf(pid).value_or(CpuSet{}); }

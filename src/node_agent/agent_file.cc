@@ -102,6 +102,7 @@ class Reader {
     if (group.ceiling.value > 0 && group.ceiling < group.floor)
       item.fault("maxCpus", objects::cpusText(group.ceiling) + " is less than minCpus, " + objects::cpusText(group.floor));
     group.isolation = objects::isolationField(item);
+    group.lends = objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0) == 0;
     objects::eachItem(item, "members", "rules that find its processes: pids, command, cgroup, runtime, container or pod", kMost,
                       [&group](Fields& rule, int /*line*/) { addRule(rule, group); });
     readHints(item, group.hints);

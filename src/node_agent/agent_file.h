@@ -13,6 +13,7 @@
 //       minCpus: 500m                # floor; default 0
 //       maxCpus: 4                   # ceiling; left out: the machine
 //       isolation: core              # what no other tenant shares: none (default), core, cache, node
+//       lend: never                  # its idle CPUs to others; when-idle (default)
 //       members:                     # at least one rule; a process belongs to the group if all of a rule holds
 //         - pids: [812, 813]         # or one pid
 //         - command: "tritonserver *"  # shell pattern of the whole command line, with or without the program's folder
@@ -61,6 +62,7 @@ struct AgentGroup {
   MilliCpu floor;
   MilliCpu ceiling;  // 0: the machine
   Isolation isolation{Isolation::None};
+  bool lends{true};
   std::vector<foreign::MemberRule> members;
   HintSpec hints;
 };

@@ -84,6 +84,7 @@ groups:
     minCpus: 500m
     maxCpus: 4
     isolation: core
+    lend: never
     members:
       - pids: [812, 813]
       - {command: "tritonserver *", runtime: docker}
@@ -105,6 +106,8 @@ groups:
   EXPECT_EQ(speech.floor, MilliCpu(500));
   EXPECT_EQ(speech.ceiling, MilliCpu(4000));
   EXPECT_EQ(speech.isolation, Isolation::Core);
+  EXPECT_FALSE(speech.lends);
+  EXPECT_TRUE(file.groups[1].lends);
   ASSERT_EQ(speech.members.size(), 3U);
   EXPECT_EQ(speech.members[0].pids, (std::vector<int>{812, 813}));
   EXPECT_EQ(speech.members[1].command, "tritonserver *");

@@ -25,17 +25,10 @@ std::string nameOf(const foreign::FoundContainer& container) {
   return (container.name.id.empty() ? "process" : std::string(foreign::runtimeName(container.name.runtime))) + " " + shortName(container);
 }
 
-void add(foreign::Use& sum, const foreign::Use& one) {
-  sum.span = std::max(sum.span, one.span);
-  sum.used += one.used;
-  sum.wanted += one.wanted;
-  sum.threads += one.threads;
-  sum.busyThreads += one.busyThreads;
-}
-
 }  // namespace
 
-NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config) : ports_(std::move(ports)), config_(std::move(config)), rules_(rulesOf(config_.file)) {}
+NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config)
+    : ports_(std::move(ports)), config_(std::move(config)), rules_(rulesOf(config_.file)), machineMeter_(Nanos{config_.window}) {}
 
 NodeAgent::~NodeAgent() = default;
 
@@ -89,6 +82,8 @@ void NodeAgent::endEnforcing(const std::string& why) {
   mode_ = Mode::Observe;
   ++changes_;
   if (drc_ == nullptr) return;
+  lendTimer_.reset();
+  lending_.clear();
   drc_->shutDown();
   withdrawHints();
   drc_.reset();
@@ -102,6 +97,7 @@ void NodeAgent::tick() {
   const bool machineChanged = pollMachine();
   const bool membersChanged = scan();
   measure();
+  lend();
   if (!machineChanged && !membersChanged) return;
   ++changes_;
   if (mode_ == Mode::Observe) planObserved();
@@ -133,9 +129,11 @@ bool NodeAgent::scan() {
 }
 
 void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
+  if (change.any()) parkLoans();
   for (const auto& [id, container] : change.left) {
     drc_->instanceEnded(id);
     hints_.erase(id);
+    lanes_.erase(id);
     told_.erase(id);
     const AgentGroup& group = config_.file.groups[container.group];
     // Its file is nobody's any more; a signal might meet a process that is another one by now.
@@ -164,6 +162,7 @@ bool NodeAgent::pollMachine() {
 
 void NodeAgent::measure() {
   const Instant now = ports_.loop.clock().now();
+  machineMeter_.look(now, {{0, ports_.processes.busy(), {}}});
   for (const auto& [id, container] : roster_.members()) {
     std::vector<ThreadTimes> threads;
     for (const SeenProcess& process : container.processes) {
@@ -177,8 +176,17 @@ void NodeAgent::measure() {
 // ---- Hints ----
 void NodeAgent::lanesChanged(GroupId /*group*/, const std::vector<agent::LaneAllowance>& lanes) {
   for (const agent::LaneAllowance& lane : lanes) {
-    if (lane.ownLanes > 0) tell(lane.instance, {lane.ownLanes, drc_->plannedHome(lane.instance)});
+    if (lane.ownLanes <= 0) continue;
+    lanes_[lane.instance] = lane.ownLanes;
+    const auto loans = lending_.loans().find(lane.instance);
+    hintFor(lane.instance, loans != lending_.loans().end() ? loans->second : CpuSet{});
   }
+}
+
+// As many threads as it owns CPUs, and one for each that is lent to it.
+void NodeAgent::hintFor(InstanceId id, const CpuSet& loans) {
+  const auto own = lanes_.find(id);
+  if (own != lanes_.end()) tell(id, {own->second + loans.count(), drc_->plannedHome(id) | loans});
 }
 
 void NodeAgent::pendingChanged(GroupId group, bool pending) {
@@ -210,6 +218,7 @@ void NodeAgent::withdrawHints() {
 // ---- The end ----
 void NodeAgent::stop(std::function<void()> done) {
   timer_.reset();
+  lendTimer_.reset();
   if (drc_ == nullptr) return ports_.loop.post(std::move(done));
   awaitSettled(ports_.loop.clock().now() + Seconds(1), std::move(done));
 }
@@ -301,6 +310,13 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
+// By processes of no group.
+MilliCpu NodeAgent::usedElsewhere() const {
+  MilliCpu used = machineMeter_.use().used;
+  for (const auto& [id, meter] : meters_) used -= meter.use().used;
+  return std::max(MilliCpu(0), used);
+}
+
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
   if (plan.inPool) return plan.entitlement;
   MilliCpu owned;
@@ -322,6 +338,8 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
+  report.elsewhere = usedElsewhere();
+  const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
   const Plans plans = plansInForce();
   std::vector<foreign::Forecast> forecasts;
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
@@ -345,14 +363,16 @@ AgentReport NodeAgent::report() {
       const foreign::Use use = meter != meters_.end() ? meter->second.use() : foreign::Use{};
       const auto home = plan.homes.find(id);
       const CpuSet planned = home != plan.homes.end() ? home->second : CpuSet{};
+      const auto lent = lending_.loans().find(id);
+      const CpuSet loans = lent != lending_.loans().end() ? lent->second : CpuSet{};
       group.containers.push_back({id, nameOf(container), container.processes.front().command, container.pid(),
-                                  static_cast<int>(container.processes.size()), use, ports_.processes.cpus(container.pid()), planned,
-                                  threadsFor(plan, planned), mode_ == Mode::Enforce && ports_.heldBy ? ports_.heldBy(id) : "",
+                                  static_cast<int>(container.processes.size()), use, ports_.processes.cpus(container.pid()), planned, loans,
+                                  threadsFor(plan, planned) + loans.count(), mode_ == Mode::Enforce && ports_.heldBy ? ports_.heldBy(id) : "",
                                   plan.contested.count(id) > 0});
-      add(group.use, use);
+      foreign::addUse(group.use, use);
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
-    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan));
+    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);
     forecasts.push_back(group.forecast);
     report.groups.push_back(std::move(group));
   }

@@ -5,10 +5,10 @@
 // machine changed, the plan is made anew (plan_node::planNode over what was planned before, so it is as steady as the real one); nothing is written.
 // Enforcing: groups and containers are told to an agent::Drc, which plans, writes, repairs drift and reports conflicts as it does for our own
 // workers; its lane counts are the thread hints: a container that loses CPUs is told first, one that gains is told when it has them. Containers of
-// others have no lanes, so nothing is lent; a group whose floor does not fit any more keeps what it has, since its containers are not ours to end.
-// Beside a kubelet that owns CPU sets (static policy) it only observes, from the moment on that this is seen. stop() gives everything back as it was
-// found. Cost: a scan is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource. Thread rule:
-// control loop.
+// others have no lanes: what an idle group lends is a CPU set that grows, late, and shrinks soon (foreign/lending.h). A group whose floor does not
+// fit any more keeps what it has, since its containers are not ours to end. Beside a kubelet that owns CPU sets (static policy) it only observes,
+// from the moment on that this is seen. stop() gives everything back as it was found. Cost: a scan is what process_source.h says, plus O(threads of
+// members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "agent/drc.h"
+#include "foreign/lending.h"
 #include "foreign/roster.h"
 #include "foreign/use_meter.h"
 #include "node_agent/agent_file.h"
@@ -90,10 +91,18 @@ class NodeAgent final : private agent::Drc::Listener {
   void endEnforcing(const std::string& why);
   void tellDrc(const foreign::Roster::Change& change);
   void awaitSettled(Instant until, std::function<void()> done);
+  void hintFor(InstanceId id, const CpuSet& loans);
   void tell(InstanceId id, const ThreadHint& hint);
   void withdrawHints();
+  // node_agent_loans.cc
+  void lend();
+  void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
+  void setLoan(InstanceId id, const CpuSet& cpus);
+  void parkLoans();
+  // node_agent.cc
   void planObserved();
   [[nodiscard]] Plans plansInForce() const;
+  [[nodiscard]] MilliCpu usedElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
   [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
@@ -108,6 +117,7 @@ class NodeAgent final : private agent::Drc::Listener {
   CpuSet reserved_;
   foreign::Roster roster_;
   std::map<InstanceId, foreign::UseMeter> meters_;
+  foreign::UseMeter machineMeter_;
   std::vector<std::string> remarks_;
   bool scanFailed_{false};
   int changes_{0};
@@ -115,6 +125,9 @@ class NodeAgent final : private agent::Drc::Listener {
   CpuSet pool_;     // its pool
   agent::MemoryHomeJournal homes_;
   std::unique_ptr<agent::Drc> drc_;
+  foreign::Lending lending_;
+  TimerHandle lendTimer_;
+  std::map<InstanceId, int> lanes_;         // of its own CPUs, as the Drc said last
   std::map<InstanceId, ThreadHint> hints_;  // told last
   std::map<InstanceId, foreign::FoundContainer> told_;
   std::set<std::string> warned_;

@@ -24,7 +24,8 @@ std::string busyText(const foreign::Use& use) { return use.known() ? fmt::format
 
 std::string plannedText(const GroupReport& group, const ContainerReport& container) {
   if (group.pending) return "waits";
-  return (group.inPool ? "pool " : "") + orNone(container.planned);
+  const std::string loans = container.loans.empty() ? "" : " and " + container.loans.toString() + " lent";
+  return (group.inPool ? "pool " : "") + orNone(container.planned) + loans;
 }
 
 void addPlaces(std::ostream& out, const AgentReport& report, bool colors) {
@@ -100,6 +101,7 @@ Value containerValue(const ContainerReport& container) {
   value.set("command", container.command);
   value.set("nowCpus", container.now.toString());
   value.set("homeCpus", container.planned.toString());
+  value.set("loanCpus", container.loans.toString());
   value.set("threads", container.threads);
   value.set("heldBy", container.heldBy);
   value.set("contested", container.contested);
@@ -120,7 +122,8 @@ std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:
 std::string reportText(const AgentReport& report, bool colors) {
   std::ostringstream out;
   out << (report.mode == Mode::Enforce ? "enforcing" : "observing: nothing is changed") << "; CPUs " << orNone(report.usable)
-      << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "\n";
+      << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "; processes of no group use "
+      << cpus(report.elsewhere) << " CPUs\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
   out << "\n";
   addPlaces(out, report, colors);
@@ -142,6 +145,7 @@ Value reportValue(const AgentReport& report) {
   value.set("usableCpus", report.usable.toString());
   value.set("reservedCpus", report.reserved.toString());
   value.set("poolCpus", report.pool.toString());
+  value.set("elsewhereMilliCpu", report.elsewhere.value);
   Value groups = Value::emptyList();
   for (const GroupReport& group : report.groups) {
     Value one;

@@ -24,6 +24,7 @@ struct ContainerReport {
   foreign::Use use;
   CpuSet now;          // where its first thread may run
   CpuSet planned;      // that it owns, or would own
+  CpuSet loans;        // of others, that it may use while they idle
   int threads{0};      // that it should use
   std::string heldBy;  // enforcing: "cgroup ...", "affinity"
   bool contested{false};
@@ -46,6 +47,7 @@ struct AgentReport {
   Mode mode{Mode::Observe};
   std::string why;  // it observes although it was told to enforce
   CpuSet usable, reserved, pool;
+  MilliCpu elsewhere;               // used by processes of no group
   std::vector<GroupReport> groups;  // those that are there, in the file's order
   std::vector<std::string> absent;  // names of those of whom nothing was found
   foreign::Forecast overall;        // observing: of all that work
