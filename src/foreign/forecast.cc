@@ -8,7 +8,6 @@ namespace coterie::foreign {
 namespace {
 
 constexpr double kLikely = 0.75;
-constexpr double kMostOutside = 0.95;
 constexpr MilliCpu kAtWork{20};  // less than a fiftieth of a CPU is nothing to judge by
 
 Gain gainOf(double share, double relief) {
@@ -31,16 +30,18 @@ Forecast forecast(const Use& use, MilliCpu owned, double outside) {
   if (!use.known() || use.used < kAtWork || owned.value <= 0) return result;
   const auto used = static_cast<double>(use.used.value);
   const auto wanted = std::max(used, static_cast<double>(use.wanted.value));
-  const double free = 1 - std::clamp(outside, 0.0, kMostOutside);
-  const double has = static_cast<double>(owned.value) * free;
+  const auto has = static_cast<double>(owned.value);
   result.known = true;
   result.contentionNow = wanted / used;
-  result.contentionWithSets = std::max(1.0, wanted / has);
-  const double share = std::min(wanted, has) / used;
-  result.sets = gainOf(share, result.contentionNow / result.contentionWithSets);
-  // With the hint as many threads as CPUs want to run, if it would use them all.
-  const double contentionThen = std::max(1.0, std::min(wanted, static_cast<double>(owned.value)) / has);
-  result.withHint = gainOf(share, result.contentionNow / contentionThen);
+  // What so many threads get of the CPUs owned, beside those of no group there.
+  const auto left = [&](double threads) { return std::min(threads, has * threads / (threads + has * std::max(0.0, outside))); };
+  const auto gain = [&](double threads, double& contention) {
+    contention = std::max(1.0, threads / left(threads));
+    return gainOf(left(threads) / used, result.contentionNow / contention);
+  };
+  double contentionWithHint = 1;
+  result.sets = gain(wanted, result.contentionWithSets);
+  result.withHint = gain(std::min(wanted, has), contentionWithHint);
   return result;
 }
 

@@ -111,12 +111,15 @@ TEST(ForecastTest, ChangesOfTheShareCount) {
 }
 
 TEST(ForecastTest, LoadOfNoGroupIsNoGain) {
-  // Two threads on one CPU's worth, because half of the machine is somebody else's: the own CPU will be half somebody else's, too.
-  const Forecast one = forecast(using_(500, 1000), MilliCpu(1000), 0.5);
+  // One thread has half a CPU, because there is one of somebody else for each CPU: on a CPU of its own there will be, too.
+  const Forecast one = forecast(using_(500, 1000), MilliCpu(1000), 1);
   EXPECT_DOUBLE_EQ(one.sets.likely, 1);
   EXPECT_DOUBLE_EQ(one.withHint.likely, 1);
   EXPECT_DOUBLE_EQ(forecast(using_(500, 1000), MilliCpu(1000)).withHint.low, 2) << "what it would be without";
-  EXPECT_TRUE(forecast(using_(500, 1000), MilliCpu(1000), 7).known) << "more than all there is";
+  // Four threads get four fifths of a CPU beside one of somebody else; a single one gets half: then the hint may cost.
+  const Forecast four = forecast(using_(800, 4000), MilliCpu(1000), 1);
+  EXPECT_DOUBLE_EQ(four.sets.low, 1);
+  EXPECT_DOUBLE_EQ(four.withHint.low, 0.625);
 }
 
 TEST(ForecastTest, OfWhatDoesNotWorkNothingIsSaid) {
@@ -134,7 +137,7 @@ TEST(ForecastTest, TheLikelyValueLiesWithinTheInterval) {
           EXPECT_LE(gain.low, gain.likely * 1.000001);
           EXPECT_LE(gain.likely, gain.high * 1.000001);
         }
-        EXPECT_LE(one.sets.likely, one.withHint.likely * 1.000001) << "the hint never costs";
+        EXPECT_LE(one.sets.likely, one.withHint.likely * 1.000001) << "alone on the machine the hint never costs";
       }
     }
   }

@@ -1,7 +1,6 @@
 #include "linux/proc_processes.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -112,17 +111,11 @@ std::vector<ThreadTimes> ProcProcesses::threads(int pid) {
   return times;
 }
 
-Nanos ProcProcesses::busy() {
-  std::istringstream line(readText("/proc/stat").value_or(""));  // cpu user nice system idle iowait irq softirq steal ...
-  std::string name;
-  std::int64_t ticks = 0;
-  line >> name;
-  for (int column = 0; column < 8; ++column) {
-    std::int64_t value = 0;
-    if (!(line >> value)) break;
-    if (column != 3 && column != 4) ticks += value;
-  }
-  return Nanos{ticks * (std::int64_t{1'000'000'000} / ::sysconf(_SC_CLK_TCK))};
+int ProcProcesses::runnable() {
+  constexpr std::string_view kKey = "\nprocs_running ";
+  const std::string text = readText("/proc/stat").value_or("");
+  const std::size_t at = text.find(kKey);
+  return at == std::string::npos ? 0 : std::max(0, std::atoi(text.c_str() + at + kKey.size()) - 1);  // this thread runs
 }
 
 CpuSet ProcProcesses::cpus(int pid) { return affinityOf(pid).value_or(CpuSet{}); }

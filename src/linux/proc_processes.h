@@ -24,7 +24,7 @@ class ProcProcesses final : public ProcessSource {
   ProcProcesses(const Clock& clock, std::function<bool(std::string_view)> tellsOfContainer);
   [[nodiscard]] Result<std::vector<SeenProcess>> scan() override;
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override;
-  [[nodiscard]] Nanos busy() override;  // /proc/stat
+  [[nodiscard]] int runnable() override;  // procs_running of /proc/stat
   [[nodiscard]] CpuSet cpus(int pid) override;
 
  private:

@@ -162,7 +162,9 @@ bool NodeAgent::pollMachine() {
 
 void NodeAgent::measure() {
   const Instant now = ports_.loop.clock().now();
-  machineMeter_.look(now, {{0, ports_.processes.busy(), {}}});
+  if (lastLook_ != Instant{}) machineRunnable_ += (now - lastLook_) * ports_.processes.runnable();
+  lastLook_ = now;
+  machineMeter_.look(now, {{0, machineRunnable_, {}}});
   for (const auto& [id, container] : roster_.members()) {
     std::vector<ThreadTimes> threads;
     for (const SeenProcess& process : container.processes) {
@@ -310,11 +312,11 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// By processes of no group.
-MilliCpu NodeAgent::usedElsewhere() const {
-  MilliCpu used = machineMeter_.use().used;
-  for (const auto& [id, meter] : meters_) used -= meter.use().used;
-  return std::max(MilliCpu(0), used);
+// Of no group, that run or wait: thousandths of a thread.
+MilliCpu NodeAgent::threadsElsewhere() const {
+  MilliCpu threads = machineMeter_.use().used;
+  for (const auto& [id, meter] : meters_) threads -= meter.use().wanted;
+  return std::max(MilliCpu(0), threads);
 }
 
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
@@ -338,7 +340,7 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
-  report.elsewhere = usedElsewhere();
+  report.elsewhere = threadsElsewhere();
   const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
   const Plans plans = plansInForce();
   std::vector<foreign::Forecast> forecasts;

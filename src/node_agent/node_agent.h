@@ -102,7 +102,7 @@ class NodeAgent final : private agent::Drc::Listener {
   // node_agent.cc
   void planObserved();
   [[nodiscard]] Plans plansInForce() const;
-  [[nodiscard]] MilliCpu usedElsewhere() const;
+  [[nodiscard]] MilliCpu threadsElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
   [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
@@ -117,6 +117,8 @@ class NodeAgent final : private agent::Drc::Listener {
   CpuSet reserved_;
   foreign::Roster roster_;
   std::map<InstanceId, foreign::UseMeter> meters_;
+  Nanos machineRunnable_{};  // threads of the machine that ran or waited, times time
+  Instant lastLook_{};
   foreign::UseMeter machineMeter_;
   std::vector<std::string> remarks_;
   bool scanFailed_{false};

@@ -122,8 +122,8 @@ std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:
 std::string reportText(const AgentReport& report, bool colors) {
   std::ostringstream out;
   out << (report.mode == Mode::Enforce ? "enforcing" : "observing: nothing is changed") << "; CPUs " << orNone(report.usable)
-      << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "; processes of no group use "
-      << cpus(report.elsewhere) << " CPUs\n";
+      << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved)
+      << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
   out << "\n";
   addPlaces(out, report, colors);
@@ -145,7 +145,7 @@ Value reportValue(const AgentReport& report) {
   value.set("usableCpus", report.usable.toString());
   value.set("reservedCpus", report.reserved.toString());
   value.set("poolCpus", report.pool.toString());
-  value.set("elsewhereMilliCpu", report.elsewhere.value);
+  value.set("elsewhereMilliThreads", report.elsewhere.value);
   Value groups = Value::emptyList();
   for (const GroupReport& group : report.groups) {
     Value one;

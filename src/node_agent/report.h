@@ -47,7 +47,7 @@ struct AgentReport {
   Mode mode{Mode::Observe};
   std::string why;  // it observes although it was told to enforce
   CpuSet usable, reserved, pool;
-  MilliCpu elsewhere;               // used by processes of no group
+  MilliCpu elsewhere;               // threads of no group that run or wait, in thousandths
   std::vector<GroupReport> groups;  // those that are there, in the file's order
   std::vector<std::string> absent;  // names of those of whom nothing was found
   foreign::Forecast overall;        // observing: of all that work

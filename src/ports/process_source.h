@@ -9,7 +9,6 @@
 
 #include "base/cpu_set.h"
 #include "base/result.h"
-#include "base/units.h"
 #include "model/seen_process.h"
 
 namespace coterie {
@@ -21,8 +20,8 @@ class ProcessSource {
   [[nodiscard]] virtual Result<std::vector<SeenProcess>> scan() = 0;
   // Ascending tid.
   [[nodiscard]] virtual std::vector<ThreadTimes> threads(int pid) = 0;
-  // CPU time of the whole machine since its start, also what a host took from it.
-  [[nodiscard]] virtual Nanos busy() = 0;
+  // Threads of the whole machine that run or wait for a CPU now, without the caller.
+  [[nodiscard]] virtual int runnable() = 0;
   // Where its first thread may run.
   [[nodiscard]] virtual CpuSet cpus(int pid) = 0;
 };

@@ -23,7 +23,7 @@ class FakeProcesses final : public ProcessSource {
     const auto found = processes_.find(pid);
     return found == processes_.end() ? std::vector<ThreadTimes>{} : found->second.threads;
   }
-  [[nodiscard]] Nanos busy() override { return busy_; }
+  [[nodiscard]] int runnable() override { return atWork; }
   [[nodiscard]] CpuSet cpus(int pid) override {
     const auto found = processes_.find(pid);
     return found == processes_.end() ? CpuSet{} : found->second.cpus;
@@ -42,16 +42,12 @@ class FakeProcesses final : public ProcessSource {
   void end(int pid) { processes_.erase(pid); }
   // Each thread of the process ran, and waited, for so long.
   void run(int pid, Nanos ran, Nanos waited) {
-    for (ThreadTimes& thread : processes_.at(pid).threads) {
-      thread.run += ran, thread.waited += waited;
-      busy_ += ran;
-    }
+    for (ThreadTimes& thread : processes_.at(pid).threads) thread.run += ran, thread.waited += waited;
   }
-  // So much by processes that are not here.
-  void runElsewhere(Nanos ran) { busy_ += ran; }
 
   CpuSet machine{0, 1, 2, 3};
   bool unreadable{false};
+  int atWork{0};  // threads of the whole machine
 
  private:
   struct Process {
@@ -60,7 +56,6 @@ class FakeProcesses final : public ProcessSource {
     CpuSet cpus;
   };
   std::map<int, Process> processes_;
-  Nanos busy_{};
   int next_{100000};
 };
 
