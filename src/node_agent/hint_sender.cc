@@ -51,7 +51,7 @@ Status replaceFile(const std::string& path, const std::string& text) {
 bool handles(int pid, int signal) {
   const auto status = linux::readText("/proc/" + std::to_string(pid) + "/status");
   const std::size_t at = status ? status->find("\nSigCgt:") : std::string::npos;
-  if (at == std::string::npos) return false;
+  if (at == std::string::npos || signal < 1) return false;
   const std::uint64_t caught = std::strtoull(status->c_str() + at + 8, nullptr, 16);
   return (caught >> (signal - 1) & 1U) != 0;
 }
