@@ -30,6 +30,14 @@ bool readCpus(std::istream& from, CpuSet& into) {
   return parsed.ok();
 }
 
+// A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then as wide as the one above.
+void giveBackCpuset(const OriginalCpuset& one) {
+  const std::string file = one.directory + "/cpuset.cpus";
+  if (writeText(file, one.cpus.empty() ? "\n" : one.cpus.toString()) == 0 || !one.cpus.empty()) return;
+  const std::string above = one.directory.substr(0, one.directory.rfind('/'));
+  if (const auto granted = readText(above + "/cpuset.cpus.effective")) static_cast<void>(writeText(file, *granted));
+}
+
 }  // namespace
 
 std::string originalsText(const Originals& originals) {
@@ -63,8 +71,7 @@ Originals parseOriginals(const std::string& text) {
 }
 
 void giveBack(const Originals& originals) {
-  for (const OriginalCpuset& one : originals.cpusets)  // "\n": an empty set, which v2 takes for "as above"
-    static_cast<void>(writeText(one.directory + "/cpuset.cpus", one.cpus.empty() ? "\n" : one.cpus.toString()));
+  for (const OriginalCpuset& one : originals.cpusets) giveBackCpuset(one);
   for (const OriginalThread& one : originals.threads) {
     const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
     if (!stat || stat->startTime != one.started || affinityOf(one.tid) == one.cpus) continue;
