@@ -5,15 +5,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <map>
 
 #include "linux/affinity_controller.h"
+#include "linux/cgroup_paths.h"
 #include "linux/cgroup_v1_controller.h"
 #include "linux/cgroup_v2_controller.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
+#include "linux/foreign_controller.h"
 #include "linux/process_threads.h"
 #include "ports/cpu_controller_contract.h"
 #include "testing/child_process.h"
@@ -64,6 +67,83 @@ CpuControllerHarness makeAffinity() {
   return withRealProcesses(std::move(harness));
 }
 
+// Cgroups with a cpuset of their own, as a runtime would make them for its containers.
+class RuntimeCgroups {
+ public:
+  // Why not, or nothing.
+  std::string open() {
+    const linux::CgroupDirectories own = linux::ownCgroupDirectories();
+    const auto v1 = own.v1.find("cpuset");
+    v2_ = v1 == own.v1.end();
+    if (v2_ && !own.v2) return "no cgroups here";
+    parent_ = v2_ ? *own.v2 : v1->second;
+    if (v2_ && std::getenv("COTERIE_IN_GUEST") != nullptr)  // elsewhere the machine is somebody's
+      static_cast<void>(linux::writeText(parent_ + "/cgroup.subtree_control", "+cpuset"));
+    const std::string probe = make(0);
+    if (probe.empty() || !fs::exists(probe + "/cpuset.cpus")) return "no cgroup with a cpuset can be made below " + parent_;
+    return {};
+  }
+  ~RuntimeCgroups() {
+    for (const std::string& directory : made_) ::rmdir(directory.c_str());
+  }
+  // The directory of a container; a process may be put there.
+  std::string make(int number) {
+    const std::string directory = parent_ + "/docker-" + idOf(number) + ".scope";
+    if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return {};
+    made_.push_back(directory);
+    if (v2_) return directory;
+    for (const char* file : {"/cpuset.cpus", "/cpuset.mems"})
+      static_cast<void>(linux::writeText(directory + file, linux::readText(parent_ + file).value_or("")));
+    return directory;
+  }
+  [[nodiscard]] static std::string nameOf(int number) { return "/docker-" + idOf(number) + ".scope"; }
+
+ private:
+  static std::string idOf(int number) {
+    std::string digits = std::to_string(::getpid()) + "00" + std::to_string(number);
+    return std::string(64 - digits.size(), 'a') + digits;
+  }
+  bool v2_{false};
+  std::string parent_;
+  std::vector<std::string> made_;
+};
+
+enum class OwnCgroup : std::uint8_t { None, Made };
+
+CpuControllerHarness makeForeign(OwnCgroup cgroup) {
+  struct Parts {
+    RuntimeCgroups cgroups;  // removed when nobody is there any more
+    std::map<InstanceId, linux::ForeignPlace> places;
+    ~Parts() {
+      for (const auto& [id, place] : places) {
+        for (const int pid : place.processes) {
+          ::kill(pid, SIGKILL);
+          ::waitpid(pid, nullptr, 0);
+        }
+      }
+    }
+  };
+  const auto parts = std::make_shared<Parts>();
+  CpuControllerHarness harness;
+  harness.machine = linux::affinityOf(0).value_or(CpuSet{0});
+  if (cgroup == OwnCgroup::Made) harness.whyNot = parts->cgroups.open();
+  if (!harness.whyNot.empty()) return harness;
+  harness.controller =
+      std::make_unique<linux::ForeignController>(harness.machine, [parts = parts.get()](InstanceId id) { return parts->places[id]; }, "");
+  harness = withRealProcesses(std::move(harness));
+  harness.spawn = [parts = parts.get(), cgroup, inner = harness.spawn](InstanceId id, int own, int loans) {
+    ContainerRegistration container = inner(id, own, loans);
+    parts->places[id].processes = {container.pid};
+    if (cgroup == OwnCgroup::None) return container;
+    const std::string directory = parts->cgroups.make(id.value);
+    EXPECT_EQ(linux::writeText(directory + "/cgroup.procs", std::to_string(container.pid)), 0) << directory;
+    parts->places[id].cgroup = RuntimeCgroups::nameOf(id.value);
+    return container;
+  };
+  harness.keep = parts;
+  return harness;
+}
+
 CpuControllerHarness makeCgroupV1() {
   CpuControllerHarness harness;
   harness.machine = linux::affinityOf(0).value_or(CpuSet{0});
@@ -92,6 +172,8 @@ INSTANTIATE_TEST_SUITE_P(All, CpuControllerContract,
                          ::testing::Values(CpuControllerHarnessFactory{"FakeV1", [] { return makeFake(testing::KernelRules::CgroupV1); }},
                                            CpuControllerHarnessFactory{"FakeV2", [] { return makeFake(testing::KernelRules::CgroupV2); }},
                                            CpuControllerHarnessFactory{"Affinity", makeAffinity},
+                                           CpuControllerHarnessFactory{"Foreign", [] { return makeForeign(OwnCgroup::None); }},
+                                           CpuControllerHarnessFactory{"ForeignInItsCgroup", [] { return makeForeign(OwnCgroup::Made); }},
                                            CpuControllerHarnessFactory{"CgroupV1", makeCgroupV1},
                                            CpuControllerHarnessFactory{"CgroupV2", makeCgroupV2}),
                          [](const auto& tested) { return tested.param.name; });
@@ -253,6 +335,99 @@ TEST_F(CgroupV1ControllerTest, LeftoversOfADeadRunAreKilledAndRemovedALivingRuns
     EXPECT_TRUE(fs::exists((*living)->cpusetTree())) << "of a living run";
   }
   ::rmdir(parent.c_str());
+}
+
+// ---- What is not ours is given back as it was found ----
+class ForeignControllerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (machine_.count() < 2) GTEST_SKIP() << "needs two CPUs";
+    first_ = CpuSet{machine_.first()};
+    second_ = CpuSet{machine_.next(machine_.first())};
+  }
+  void TearDown() override { ::unlink(journal_.c_str()); }
+  std::unique_ptr<linux::ForeignController> controller(std::vector<int> processes) {
+    return std::make_unique<linux::ForeignController>(machine_, [processes](InstanceId) { return linux::ForeignPlace{processes, ""}; }, journal_);
+  }
+  static void pin(int tid, const CpuSet& cpus) { static_cast<void>(linux::executeWrite(linux::affinityWrite(tid, cpus))); }
+  static void setHome(linux::ForeignController& controller, const CpuSet& cpus) {
+    const auto prepared = controller.prepare({CpuChangeKind::HomeCpus, InstanceId(1), cpus, 0});
+    ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+    ASSERT_EQ(linux::executeChange(*prepared), 0);
+  }
+  CpuSet machine_{linux::affinityOf(0).value_or(CpuSet{0})};
+  CpuSet first_, second_;
+  std::string journal_{::testing::TempDir() + "coterie_foreign_" + std::to_string(::getpid())};
+};
+
+TEST_F(ForeignControllerTest, EveryThreadGetsBackItsOwnMaskAndNewOnesTheFirstOnes) {
+  ChildProcess child(2);
+  pin(child.tids()[1], second_);  // a server that pins one of its threads
+  const auto made = controller({child.pid()});
+  ASSERT_TRUE(made->add({InstanceId(1), child.pid(), {}, {}, {}}).ok());
+  setHome(*made, first_);
+  for (const int tid : child.tids()) EXPECT_EQ(linux::affinityOf(tid), first_);
+  const int born = child.addThread();
+  EXPECT_EQ(linux::affinityOf(born), first_) << "inherited";
+  made->restore();
+  EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine_);
+  EXPECT_EQ(linux::affinityOf(child.tids()[1]), second_);
+  EXPECT_EQ(linux::affinityOf(born), machine_);
+  EXPECT_FALSE(fs::exists(journal_));
+}
+
+TEST_F(ForeignControllerTest, AContainerIsAllItsProcesses) {
+  ChildProcess one(1);
+  ChildProcess two(1);
+  const auto made = controller({one.pid(), two.pid()});
+  ASSERT_TRUE(made->add({InstanceId(1), one.pid(), {}, {}, {}}).ok());
+  setHome(*made, second_);
+  EXPECT_EQ(linux::affinityOf(two.tids()[0]), second_);
+  one.end();
+  EXPECT_FALSE(made->observe(InstanceId(1))->vanished);
+  two.end();
+  EXPECT_TRUE(made->observe(InstanceId(1))->vanished);
+}
+
+// A killed agent leaves narrow sets behind; the next one gives them back before it looks at anything.
+TEST_F(ForeignControllerTest, AfterAKillTheNextStartGivesBack) {
+  ChildProcess child(2);
+  pin(child.tids()[1], second_);
+  auto killed = controller({child.pid()});
+  ASSERT_TRUE(killed->add({InstanceId(1), child.pid(), {}, {}, {}}).ok());
+  setHome(*killed, first_);
+  const int born = child.addThread();
+  killed->sweep();  // each second
+  killed.reset();   // nothing was restored
+  ASSERT_EQ(linux::affinityOf(child.tids()[1]), first_);
+  const auto next = controller({child.pid()});
+  EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine_);
+  EXPECT_EQ(linux::affinityOf(child.tids()[1]), second_);
+  EXPECT_EQ(linux::affinityOf(born), machine_);
+}
+
+TEST_F(ForeignControllerTest, WhoIsNobodysMemberAnyMoreIsGivenBack) {
+  ChildProcess child(1);
+  const auto made = controller({child.pid()});
+  ASSERT_TRUE(made->add({InstanceId(1), child.pid(), {}, {}, {}}).ok());
+  setHome(*made, first_);
+  made->remove(InstanceId(1));
+  EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine_);
+}
+
+TEST(ForeignJournal, WhatIsWrittenIsReadBack) {
+  const linux::Originals originals{{{7, 8, 99, CpuSet{0, 3}}}, {{"/sys/fs/cgroup/a b", true, {}}, {"/sys/fs/cgroup/cpuset/c", false, CpuSet{1}}}};
+  EXPECT_EQ(linux::parseOriginals(linux::originalsText(originals)), originals);
+  for (const char* nonsense : {"", "thread\n", "thread 1 2 x 0\n", "thread 1 2 3 -\n", "cpuset-v1 - /a\n", "cpuset-v2 0\n", "other 1\n"})
+    EXPECT_EQ(linux::parseOriginals(nonsense), linux::Originals{}) << nonsense;
+}
+
+TEST(ForeignJournal, AReusedThreadIdIsLeftAlone) {
+  const ChildProcess child(1);
+  const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
+  const CpuSet first{machine.first()};
+  linux::giveBack({{{child.pid(), child.tids()[0], 1, first}}, {}});  // started at another time
+  EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <sstream>
 
 namespace coterie::linux {
 namespace {
@@ -113,15 +112,20 @@ void allowManyFiles() {
 
 std::optional<ProcessStat> readStat(const std::string& path) {
   const auto text = readText(path);
-  const std::size_t close = text ? text->rfind(')') : std::string::npos;  // the name may hold anything
-  if (close == std::string::npos || close + 2 >= text->size()) return std::nullopt;
-  std::istringstream fields(text->substr(close + 2));
+  const std::size_t at = text ? text->rfind(')') : std::string::npos;  // the name may hold anything
+  if (at == std::string::npos || at + 2 >= text->size()) return std::nullopt;
   ProcessStat stat;
-  fields >> stat.state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  fields >> stat.startTime;
-  return fields ? std::optional(stat) : std::nullopt;
+  stat.state = (*text)[at + 2];
+  const char* const end = text->data() + text->size();
+  const auto field = [&](int number, auto& into) {  // counted from the state, which is 3
+    const char* from = text->data() + at + 2;
+    for (int skipped = 3; skipped < number && from != end; ++skipped) {
+      from = std::find(from, end, ' ');
+      if (from != end) ++from;
+    }
+    return std::from_chars(from, end, into).ec == std::errc{};
+  };
+  return field(4, stat.parent) && field(22, stat.startTime) ? std::optional(stat) : std::nullopt;
 }
 
 }  // namespace coterie::linux

@@ -43,6 +43,25 @@ Bytes bytesField(Fields& fields, std::string_view name, Bytes least, Zero zero, 
   return *parsed;
 }
 
+CpuSet idsField(Fields& fields, std::string_view name) {
+  const Value* value = fields.find(name);
+  if (value == nullptr) return {};
+  if (const std::int64_t* id = value->asInt()) {
+    if (*id >= 0 && *id < CpuSet::kMaxId) return {static_cast<int>(*id)};
+    fields.fault(name, "wanted ids from 0 to " + std::to_string(CpuSet::kMaxId - 1) + ", found " + std::to_string(*id));
+    return {};
+  }
+  const std::string* text = value->asString();
+  if (text == nullptr) return fields.fault(name, "wanted ids as 0-3,8, found " + std::string(value->typeName())), CpuSet{};
+  const Result<CpuSet> ids = CpuSet::parse(*text);
+  if (!ids.ok()) {
+    fields.fault(name, "wanted ids as 0-3,8, found \"" + text->substr(0, 60) + "\"");
+  } else if (ids->empty()) {
+    fields.fault(name, "is empty: leave the field out for none");
+  }
+  return ids.ok() ? *ids : CpuSet{};
+}
+
 std::optional<std::size_t> wordField(Fields& fields, std::string_view name, std::string_view what, const std::vector<std::string_view>& words) {
   const std::optional<std::string> text = fields.text(name);
   if (!text) return std::nullopt;

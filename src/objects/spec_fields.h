@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/isolation.h"
 #include "objects/fields.h"
@@ -23,6 +24,8 @@ enum class Zero : std::uint8_t { Allowed, Refused };
 [[nodiscard]] MilliCpu cpusField(Fields& fields, std::string_view name, Zero zero, std::string_view thing);
 // "512Mi"; 0 if it is absent. least: of what is not 0.
 [[nodiscard]] Bytes bytesField(Fields& fields, std::string_view name, Bytes least, Zero zero, std::string_view thing);
+// A list of ids as the kernel writes it ("0-3,8"), or one id; empty if it is absent.
+[[nodiscard]] CpuSet idsField(Fields& fields, std::string_view name);
 // The index of the word among `words`; nothing if it is absent. what: "class".
 [[nodiscard]] std::optional<std::size_t> wordField(Fields& fields, std::string_view name, std::string_view what,
                                                    const std::vector<std::string_view>& words);

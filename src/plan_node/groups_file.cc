@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "objects/fields.h"
+#include "objects/list_fields.h"
 #include "objects/names.h"
 #include "objects/quantity.h"
 #include "objects/spec_fields.h"
@@ -20,30 +21,6 @@ constexpr std::size_t kMostTenants = 10'000;
 constexpr std::size_t kMostGroups = 10'000;
 constexpr std::int64_t kMostContainers = 1'000;  // per group, as spec.instances
 constexpr std::int64_t kMostLoanLanes = CpuSet::kMaxId;
-
-std::string itemPath(const Fields& fields, std::string_view list, std::size_t index) {
-  return fields.pathOf(list) + "[" + std::to_string(index) + "]";
-}
-
-// A list of ids as the kernel writes it, or one id.
-CpuSet idsField(Fields& fields, std::string_view name) {
-  const Value* value = fields.find(name);
-  if (value == nullptr) return {};
-  if (const std::int64_t* id = value->asInt()) {
-    if (*id >= 0 && *id < CpuSet::kMaxId) return {static_cast<int>(*id)};
-    fields.fault(name, "wanted ids from 0 to " + std::to_string(CpuSet::kMaxId - 1) + ", found " + std::to_string(*id));
-    return {};
-  }
-  const std::string* text = value->asString();
-  if (text == nullptr) return fields.fault(name, "wanted ids as 0-3,8, found " + std::string(value->typeName())), CpuSet{};
-  const Result<CpuSet> ids = CpuSet::parse(*text);
-  if (!ids.ok()) {
-    fields.fault(name, "wanted ids as 0-3,8, found \"" + text->substr(0, 60) + "\"");
-  } else if (ids->empty()) {
-    fields.fault(name, "is empty: leave the field out for none");
-  }
-  return ids.ok() ? *ids : CpuSet{};
-}
 
 bool yesOrNo(Fields& fields, std::string_view name) {
   const Value* value = fields.find(name);
@@ -62,17 +39,6 @@ void sayWhereListsAreCut(Fields& fields) {
   }
 }
 
-// NAME or NAMESPACE/NAME.
-std::optional<std::string> groupNameFault(std::string_view name) {
-  const std::size_t slash = name.find('/');
-  if (slash != std::string_view::npos) {
-    if (const auto fault = objects::labelNameFault(name.substr(0, slash))) return "the namespace " + *fault;
-    name.remove_prefix(slash + 1);
-  }
-  if (const auto fault = objects::labelNameFault(name)) return "the name " + *fault;
-  return std::nullopt;
-}
-
 class Reader {
  public:
   explicit Reader(ReadGroups& read) : file_(read.file), faults_(read.faults) {}
@@ -80,58 +46,20 @@ class Reader {
   void readDocument(const Value& document) {
     Fields fields(&document, "", document.line, faults_);
     if (!fields.present()) return;
-    eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMostTenants,
-             [this](Fields& item, int line) { addTenant(item, line); });
-    eachItem(fields, "groups", "the services to plan for, each with a name and a tenant", kMostGroups,
-             [this](Fields& item, int line) { addGroup(item, line); });
-    file_.pool = idsField(fields, "pool");
+    objects::eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMostTenants,
+                      [this](Fields& item, int line) { addTenant(item, line); });
+    objects::eachItem(fields, "groups", "the services to plan for, each with a name and a tenant", kMostGroups,
+                      [this](Fields& item, int line) { addGroup(item, line); });
+    file_.pool = objects::idsField(fields, "pool");
     fields.finish();
     if (faults_.empty()) refuseSharedHomes();
   }
 
  private:
-  // Hands over each map of a list that must be there and hold something.
-  template <typename F>
-  void eachItem(Fields& fields, std::string_view name, std::string_view what, std::size_t most, const F& read) {
-    if (fields.require(name, what) == nullptr) return;
-    const Value::List* list = fields.list(name);
-    if (list == nullptr) return;
-    if (list->empty()) return fields.fault(name, "is empty: wanted " + std::string(what));
-    if (list->size() > most) return fields.fault(name, "at most " + std::to_string(most) + " of them");
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      const Value& value = (*list)[i];
-      const int line = value.line > 0 ? value.line : fields.lineOf(name);
-      if (value.isNull()) {
-        fields.faultAt(itemPath(fields, name, i), line, "holds nothing: wanted " + std::string(what));
-        continue;
-      }
-      Fields item(&value, itemPath(fields, name, i), line, faults_);
-      if (!item.present()) continue;
-      read(item, line);
-      item.finish();
-    }
-  }
-
-  // The name of an entry, if it is there, well-formed and new.
-  template <typename Check>
-  std::string nameOf(Fields& item, std::string_view what, int line, const Check& check, std::map<std::string, int>& lines) {
-    if (item.require("name", what) == nullptr) return {};
-    const std::optional<std::string> name = item.text("name");
-    if (!name) return {};
-    if (const auto wrong = check(*name)) return item.fault("name", *wrong), std::string{};
-    const auto [first, fresh] = lines.try_emplace(*name, line);
-    if (!fresh) item.fault("name", *name + " is there twice; first on line " + std::to_string(first->second) + ": give this one another name");
-    return *name;
-  }
-
   void addTenant(Fields& item, int line) {
     TenantEntry tenant;
     tenant.line = line;
-    const auto fault = [](std::string_view name) -> std::optional<std::string> {
-      const auto wrong = objects::labelNameFault(name);
-      return wrong ? std::optional("the name " + *wrong) : std::nullopt;
-    };
-    tenant.name = nameOf(item, "the tenant's name", line, fault, tenantLines_);
+    tenant.name = tenantNames_.read(item, "the tenant's name", line, objects::tenantNameFault);
     tenant.weight = item.whole("weight", {1, 10000}).value_or(100);
     Fields quota = item.map("quota");
     tenant.cap = objects::cpusField(quota, "cpus", Zero::Refused, "limit");
@@ -144,7 +72,7 @@ class Reader {
     using allocation::Lend;
     GroupEntry group;
     group.line = line;
-    group.name = nameOf(item, "the group's name, as audio/speech", line, groupNameFault, groupLines_);
+    group.name = groupNames_.read(item, "the group's name, as audio/speech", line, objects::groupNameFault);
     group.tenant = tenantOf(item);
     group.weight = item.whole("weight", {1, 10000}).value_or(100);
     group.band =
@@ -201,10 +129,10 @@ class Reader {
       const Value& one = (*list)[i];
       ContainerEntry container;
       container.line = one.line > 0 ? one.line : line;
-      Fields fields(&one, itemPath(item, "instances", i), container.line, faults_);  // nothing: not placed yet
-      container.home = idsField(fields, "home");
-      container.memoryNodes = idsField(fields, "memoryNodes");
-      container.loans = idsField(fields, "loans");
+      Fields fields(&one, objects::itemPath(item, "instances", i), container.line, faults_);  // nothing: not placed yet
+      container.home = objects::idsField(fields, "home");
+      container.memoryNodes = objects::idsField(fields, "memoryNodes");
+      container.loans = objects::idsField(fields, "loans");
       container.resident = objects::bytesField(fields, "resident", Bytes(0), Zero::Allowed, "memory");
       container.cpuWeight = fields.whole("cpuWeight", {1, 10000});
       sayWhereListsAreCut(fields);
@@ -240,8 +168,8 @@ class Reader {
 
   GroupsFile& file_;
   Faults& faults_;
-  std::map<std::string, int> tenantLines_;
-  std::map<std::string, int> groupLines_;
+  objects::UniqueNames tenantNames_;
+  objects::UniqueNames groupNames_;
 };
 }  // namespace
 

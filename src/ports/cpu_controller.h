@@ -31,6 +31,7 @@ struct CpuControllerTraits {
   bool weights{false};               // weights are enforced
   bool idleLoans{false};             // loan lanes yield to any owner at the level where the kernel compares groups
   bool holdsHostileWorkers{false};   // a worker cannot widen its own set
+  bool lanes{true};                  // false: containers are not ours and have none; LoanCpus widens the whole container, LaneCpus does nothing
   std::vector<std::string> caveats;  // sentences for `explain` and the log, said once: what is not enforced and what to do about it
 };
 

@@ -91,6 +91,20 @@ TEST_P(CpuControllerContract, HomesWidenNarrowAndMove) {
 
 TEST_P(CpuControllerContract, TheKernelAgrees) {
   if (harness_.whereMayRun == nullptr) return;  // a fake has no kernel
+  if (!controller().traits().lanes) {
+    const ContainerRegistration container = added(1, 2);
+    EXPECT_EQ(home(1, first_), 0);
+    for (const int tid : container.ownLaneThreads) EXPECT_EQ(harness_.whereMayRun(tid), first_);
+    EXPECT_EQ(loans(1, second_), 0);
+    for (const int tid : container.ownLaneThreads) EXPECT_EQ(harness_.whereMayRun(tid), both_) << "all of it is widened";
+    EXPECT_EQ(seen(1).home, first_);
+    EXPECT_EQ(seen(1).loans, second_);
+    EXPECT_EQ(home(1, second_), 0);
+    EXPECT_EQ(loans(1, {}), 0);
+    EXPECT_EQ(harness_.whereMayRun(container.pid), second_);
+    EXPECT_EQ(seen(1).loans, second_) << "none: the home";
+    return;
+  }
   const ContainerRegistration container = added(1, 1, 1);
   EXPECT_EQ(home(1, first_), 0);
   EXPECT_EQ(loans(1, second_), 0);
@@ -103,6 +117,7 @@ TEST_P(CpuControllerContract, TheKernelAgrees) {
 }
 
 TEST_P(CpuControllerContract, OwnLanesSpreadOverTheHomeAndFloatAgain) {
+  if (!controller().traits().lanes) return;
   const ContainerRegistration container = added(1, 3, 1);
   const auto mayRun = [&](std::size_t lane) { return harness_.whereMayRun(container.ownLaneThreads[lane]); };
   const auto spread = [&](const CpuSet& cpus) { return change({CpuChangeKind::LaneCpus, InstanceId(1), cpus, 0}); };
@@ -149,6 +164,7 @@ TEST_P(CpuControllerContract, CpusThatTheMachineLacksAreRefusedAndChangeNothing)
 }
 
 TEST_P(CpuControllerContract, LoansAreApartAndParkedOnTheHome) {
+  if (!controller().traits().lanes) return;  // TheKernelAgrees has what such a one does
   added(1, 1, 2);
   ASSERT_EQ(home(1, first_), 0);
   EXPECT_EQ(seen(1).loans, first_) << "parked at first";
@@ -164,6 +180,7 @@ TEST_P(CpuControllerContract, LoansAreApartAndParkedOnTheHome) {
 }
 
 TEST_P(CpuControllerContract, ALoanLaneMovesHomeAndBack) {
+  if (!controller().traits().lanes) return;
   const ContainerRegistration container = added(1, 1, 1);
   ASSERT_EQ(home(1, first_), 0);
   ASSERT_EQ(loans(1, second_), 0);

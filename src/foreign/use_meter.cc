@@ -1,0 +1,71 @@
+#include "foreign/use_meter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coterie::foreign {
+
+namespace {
+MilliCpu perTime(Nanos time, Nanos span) { return MilliCpu(span > Nanos{0} ? time.count() * 1000 / span.count() : 0); }
+}  // namespace
+
+void UseMeter::look(Instant now, const std::vector<ThreadTimes>& threads) {
+  Interval interval{now - lastLook_, {}, {}};
+  std::unordered_map<int, ThreadTimes> times;
+  int busy = 0;
+  for (const ThreadTimes& thread : threads) {
+    const auto known = before_.find(thread.tid);
+    const ThreadTimes from = known != before_.end() ? known->second : ThreadTimes{thread.tid, {}, {}};
+    const Nanos run = std::max(Nanos{0}, thread.run - from.run);
+    const Nanos waited = std::max(Nanos{0}, thread.waited - from.waited);
+    interval.run += run;
+    interval.waited += waited;
+    if ((run + waited) * 10 >= interval.span) ++busy;
+    times.emplace(thread.tid, thread);
+  }
+  threads_ = static_cast<int>(threads.size());
+  before_ = std::move(times);
+  lastLook_ = now;
+  if (!std::exchange(looked_, true) || interval.span <= Nanos{0}) return;
+  busy_ = busy;
+  intervals_.push_back(interval);
+  Nanos kept{};
+  for (const Interval& one : intervals_) kept += one.span;
+  while (intervals_.size() > 1 && kept - intervals_.front().span >= window_) {
+    kept -= intervals_.front().span;
+    intervals_.pop_front();
+  }
+}
+
+Use UseMeter::useOf(const Interval& sum) const {
+  return {sum.span, perTime(sum.run, sum.span), perTime(sum.run + sum.waited, sum.span), threads_, busy_};
+}
+
+Use UseMeter::use() const {
+  Interval sum;
+  for (const Interval& one : intervals_) {
+    sum.span += one.span;
+    sum.run += one.run;
+    sum.waited += one.waited;
+  }
+  return useOf(sum);
+}
+
+Use UseMeter::last() const { return useOf(intervals_.empty() ? Interval{} : intervals_.back()); }
+
+void addUse(Use& sum, const Use& one) {
+  sum.span = std::max(sum.span, one.span);
+  sum.used += one.used;
+  sum.wanted += one.wanted;
+  sum.threads += one.threads;
+  sum.busyThreads += one.busyThreads;
+}
+
+MilliCpu foreignDemand(const Use& use, MilliCpu granted) {
+  constexpr std::int64_t kPressurePermille = 100;
+  const bool atLimit = use.used.value * 10 > granted.value * 9;
+  const bool waits = use.wanted.value - use.used.value > kPressurePermille;
+  return atLimit || waits ? use.used * 2 : MilliCpu(use.used.value * 6 / 5);
+}
+
+}  // namespace coterie::foreign

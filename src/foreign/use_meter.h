@@ -1,0 +1,56 @@
+// What a container uses and what it would like to use, from its threads' times in the kernel (run, waited for a CPU).
+//
+// Exact, not sampled: between two looks the run times say how much CPU it had, run and waiting together how many threads wanted one on average.
+// A thread that is seen for the first time counts from its birth if the container was looked at before; one that ended between two looks takes with
+// it what it did since the last one. The figures are those of the last `window`. O(threads) per look. Pure: time is an argument. Thread-compatible.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "base/units.h"
+#include "model/seen_process.h"
+
+namespace coterie::foreign {
+
+struct Use {
+  Nanos span{};        // that the figures are of; 0: nothing is known yet
+  MilliCpu used;       // CPU time per time
+  MilliCpu wanted;     // threads that run or wait, on average; never less than used
+  int threads{0};      // at the last look
+  int busyThreads{0};  // of them, those that ran for a tenth of the last interval, or wanted to
+  [[nodiscard]] bool known() const { return span > Nanos{0}; }
+};
+
+class UseMeter {
+ public:
+  explicit UseMeter(Nanos window) : window_(window) {}
+  void look(Instant now, const std::vector<ThreadTimes>& threads);
+  [[nodiscard]] Use use() const;   // of the window
+  [[nodiscard]] Use last() const;  // between the last two looks
+
+ private:
+  struct Interval {
+    Nanos span{}, run{}, waited{};
+  };
+  [[nodiscard]] Use useOf(const Interval& sum) const;
+
+  Nanos window_;
+  std::unordered_map<int, ThreadTimes> before_;
+  bool looked_{false};
+  Instant lastLook_{};
+  int threads_{0};
+  int busy_{0};
+  std::deque<Interval> intervals_;
+};
+
+// Of several containers, or processes, together.
+void addUse(Use& sum, const Use& one);
+
+// How much CPU a container could use now, from what it uses (in-node scheduling, "Demand", foreign containers): twice what it uses where it is at its
+// limit (more than 9/10 of what it has, or more than a tenth of the time spent waiting for a CPU), else 1.2 times. Use cannot exceed what was
+// granted, so a hungry one doubles step by step.
+[[nodiscard]] MilliCpu foreignDemand(const Use& use, MilliCpu granted);
+
+}  // namespace coterie::foreign

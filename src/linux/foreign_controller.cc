@@ -1,0 +1,257 @@
+#include "linux/foreign_controller.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "linux/cgroup_paths.h"
+#include "linux/cgroup_tree.h"
+#include "linux/execute_write.h"
+#include "linux/files.h"
+#include "linux/process_threads.h"
+
+namespace coterie::linux {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of the directory where a process is, the part that is the container's own: it ends with the name that the runtime gave.
+std::optional<std::string> ownPart(const std::string& directory, const std::string& cgroup) {
+  const std::string name = cgroup.substr(cgroup.rfind('/') + 1);
+  const std::size_t begin = directory.find("/" + name);
+  const std::size_t end = begin + 1 + name.size();
+  if (name.empty() || begin == std::string::npos || (end < directory.size() && directory[end] != '/')) return std::nullopt;
+  return directory.substr(0, end);
+}
+
+bool hasFolders(const std::string& directory) {
+  std::error_code fault;
+  for (fs::directory_iterator entry(directory, fault), end; !fault && entry != end; entry.increment(fault)) {
+    if (entry->is_directory(fault)) return true;
+  }
+  return false;
+}
+
+std::uint64_t startOf(int pid, int tid) {
+  const auto stat = readStat("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/stat");
+  return stat ? stat->startTime : 0;
+}
+
+}  // namespace
+
+ForeignController::ForeignController(CpuSet ancestors, Find find, std::string journal)
+    : ancestors_(std::move(ancestors)), find_(std::move(find)), journal_(std::move(journal)) {
+  traits_.name = "foreign";
+  traits_.lanes = false;
+  traits_.caveats = {
+      "Containers are other people's: their memory nodes and weights are left as they are, and one without a cgroup of its own is held by thread "
+      "affinity, which it can widen again."};
+  if (!journal_.empty()) {
+    if (const std::size_t undone = undoJournal(journal_); undone > 0)
+      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone) + " threads and cgroups)");
+  }
+}
+
+ForeignController::~ForeignController() = default;
+
+std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const ForeignPlace& place, Originals& originals) {
+  if (place.cgroup.empty()) return nullptr;
+  const std::string folder = "/proc/" + std::to_string(place.processes.front());
+  const CgroupDirectories found = parseCgroupDirectories(readText(folder + "/cgroup").value_or(""), readText("/proc/self/mountinfo").value_or(""));
+  const auto v1 = found.v1.find("cpuset");
+  const bool v2 = v1 == found.v1.end();
+  if (v2 && !found.v2) return nullptr;
+  const auto directory = ownPart(v2 ? *found.v2 : v1->second, place.cgroup);
+  if (!directory || (!v2 && hasFolders(*directory))) return nullptr;
+  auto own = std::make_shared<OwnCpuset>();
+  own->cpus = openFor(*directory + "/cpuset.cpus", O_RDWR);
+  own->effective = openFor(*directory + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"), O_RDONLY);
+  if (!own->cpus || !own->effective) return nullptr;
+  const CpuSet requested = setIn(own->cpus);
+  if (!v2 && requested.empty()) return nullptr;  // a v1 cpuset that was never set up holds nobody
+  originals.cpusets.push_back({*directory, v2, requested});
+  return own;
+}
+
+// Of the threads that live now. Of those that were not seen before, the ones begun under a set of ours inherited it, and had what the first one had.
+// True if there are others than before.
+bool ForeignController::noteThreads(Container& container, const std::vector<int>& processes) {
+  std::map<std::pair<int, std::uint64_t>, CpuSet> known;
+  for (const OriginalThread& one : container.originals.threads) known.emplace(std::pair(one.tid, one.started), one.cpus);
+  std::vector<OriginalThread> threads;
+  for (const int pid : processes) {
+    for (const int tid : threadsOf(pid)) {
+      const std::uint64_t started = startOf(pid, tid);
+      const auto mask = affinityOf(tid);
+      if (!mask) continue;
+      const auto before = known.find({tid, started});
+      const bool inherited = !container.lastSet.empty() && (*mask == container.lastSet || *mask == container.setBefore);
+      threads.push_back({pid, tid, started, before != known.end() ? before->second : inherited ? container.leader : *mask});
+    }
+  }
+  const bool others = threads != container.originals.threads;
+  container.originals.threads = std::move(threads);
+  return others;
+}
+
+Status ForeignController::add(const ContainerRegistration& container) {
+  if (containers_.count(container.id) > 0)
+    return Error{Code::Conflict, "AlreadyRegistered", "container " + std::to_string(container.id.value) + " is registered already"};
+  const ForeignPlace place = find_(container.id);
+  const auto mask = place.processes.empty() ? std::nullopt : affinityOf(place.processes.front());
+  if (!mask || processGone(place.processes.front()))
+    return Error{Code::NotFound, "ProcessGone", "the processes of container " + std::to_string(container.id.value) + " have ended"};
+  Container added;
+  added.leader = *mask;
+  static_cast<void>(noteThreads(added, place.processes));
+  added.own = openOwn(place, added.originals);
+  containers_[container.id] = std::move(added);
+  const Status saved = save();
+  if (!saved) containers_.erase(container.id);
+  return saved;
+}
+
+Status ForeignController::save() const {
+  if (journal_.empty()) return {};
+  Originals all;
+  for (const auto& [id, container] : containers_) {
+    all.threads.insert(all.threads.end(), container.originals.threads.begin(), container.originals.threads.end());
+    all.cpusets.insert(all.cpusets.end(), container.originals.cpusets.begin(), container.originals.cpusets.end());
+  }
+  return writeJournal(journal_, all);
+}
+
+void ForeignController::giveBackContainer(InstanceId id, Container& container) const {
+  if (container.home.empty()) return;
+  const std::vector<int> processes = find_(id).processes;
+  // In a cgroup of its own newer threads are held by that alone; of one that is nobody's member any more, those noted last are given back.
+  if (!container.own && !processes.empty()) static_cast<void>(noteThreads(container, processes));
+  giveBack(container.originals);
+}
+
+void ForeignController::remove(InstanceId id) {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return;
+  giveBackContainer(id, found->second);  // what of it still lives
+  containers_.erase(found);
+  static_cast<void>(save());
+}
+
+PreparedChange ForeignController::change(InstanceId id, Container& container) const {
+  const CpuSet cpus = container.wanted();
+  PreparedChange change;
+  if (container.own) {
+    change.writes.push_back(fileWrite(container.own->cpus, cpus.toString()));
+    change.descriptors = container.own;
+    return change;
+  }
+  const std::vector<int> processes = find_(id).processes;
+  static_cast<void>(noteThreads(container, processes));  // the journal follows with the next sweep
+  for (const int pid : processes) {
+    for (const int tid : threadsOf(pid)) change.writes.push_back(affinityWrite(tid, cpus));
+  }
+  container.setBefore = std::exchange(container.lastSet, cpus);
+  return change;
+}
+
+Result<PreparedChange> ForeignController::prepare(const CpuChange& wanted) {
+  const bool mustHold =
+      wanted.kind == CpuChangeKind::AncestorCpus || wanted.kind == CpuChangeKind::HomeCpus || wanted.kind == CpuChangeKind::MemoryNodes;
+  if (mustHold && wanted.set.empty()) return Error{Code::InvalidArgument, "EmptySet", "a container must keep at least one CPU and one memory node"};
+  if (wanted.kind == CpuChangeKind::AncestorCpus) {
+    ancestors_ = wanted.set;
+    return PreparedChange{};
+  }
+  const auto found = containers_.find(wanted.container);
+  if (found == containers_.end()) return unknownContainer(wanted.container);
+  Container& container = found->second;
+  const bool setsCpus = wanted.kind == CpuChangeKind::HomeCpus || wanted.kind == CpuChangeKind::LoanCpus;
+  if (!setsCpus) return PreparedChange{};  // no lanes; memory nodes and weights are not ours to set
+  if (!wanted.set.isSubsetOf(ancestors_))
+    return Error{Code::InvalidArgument, "OutsideMachine", "CPUs " + wanted.set.toString() + " are not within " + ancestors_.toString()};
+  if (wanted.kind == CpuChangeKind::HomeCpus) {
+    container.home = wanted.set;
+  } else {
+    container.loansBefore = std::exchange(container.loans, wanted.set);
+    container.loansFresh = true;
+    if (container.home.empty()) return PreparedChange{};  // not placed: nothing to widen
+  }
+  return change(wanted.container, container);
+}
+
+Result<PreparedChange> ForeignController::prepareLaneMove(InstanceId id, int /*loanLane*/, LanePlace /*place*/) {
+  if (containers_.count(id) == 0) return unknownContainer(id);
+  return Error{Code::NotFound, "UnknownLane", "no such loan lane"};
+}
+
+Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknownContainer(id);
+  const Container& container = found->second;
+  const std::vector<int> processes = find_(id).processes;
+  ObservedContainer observed;
+  observed.vanished = std::all_of(processes.begin(), processes.end(), processGone);
+  if (observed.vanished || container.home.empty()) return observed;
+  CpuSet seen;
+  if (container.own) {
+    seen = setIn(container.own->cpus);
+    observed.effective = setIn(container.own->effective);
+  } else {
+    for (const int pid : processes) {
+      for (const int tid : threadsOf(pid)) {
+        const auto mask = affinityOf(tid);
+        if (!mask) continue;
+        observed.uniform = observed.uniform && (seen.empty() || seen == *mask);
+        seen |= *mask;
+      }
+    }
+    observed.effective = seen;
+  }
+  const bool asAsked = seen == container.wanted() || seen == (container.home | container.loansBefore);
+  observed.home = asAsked ? container.home : seen;
+  observed.loans = asAsked && !container.loans.empty() ? container.loans : observed.home;
+  if (asAsked && observed.effective == seen) observed.effective = container.home;
+  return observed;
+}
+
+ThreadUse ForeignController::threadUse(InstanceId /*id*/, int /*threadId*/) const { return {{}, false, true}; }
+
+Status ForeignController::placeSystem(const CpuSet& cpus) {
+  system_ = cpus;
+  systemPlaced_ = true;
+  return placeOwnThreads(cpus);
+}
+
+// Threads begun since then are noted, so that they are given back after a kill, too.
+void ForeignController::sweep() {
+  bool others = false;
+  for (auto& [id, container] : containers_) {
+    if (!std::exchange(container.loansFresh, false)) container.loansBefore = container.loans;
+    if (!container.own && !container.home.empty()) others = noteThreads(container, find_(id).processes) || others;
+  }
+  if (others) static_cast<void>(save());
+  if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
+}
+
+void ForeignController::restore() {
+  for (auto& [id, container] : containers_) giveBackContainer(id, container);
+  containers_.clear();
+  if (!journal_.empty()) ::unlink(journal_.c_str());
+}
+
+std::string ForeignController::heldBy(InstanceId id) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return {};
+  return found->second.own ? "cgroup " + found->second.originals.cpusets.front().directory : "affinity";
+}
+
+}  // namespace coterie::linux

@@ -1,0 +1,80 @@
+// CPU sets for containers that are not ours: in their own cgroup where they have one, else by the affinity of all their threads.
+//
+// A container is as many processes as there are; who they are now is asked each time (Find), because they come and go. Own cgroup: the container's
+// directory in the hierarchy that has cpuset (v2, or v1 without directories below: a v1 parent cannot become narrower than its children); it is found
+// by the name that its runtime gave it. Nothing is moved, no directory is made, memory nodes and weights are left as they are. There are no lanes:
+// LoanCpus widens the whole container by others' CPUs, LaneCpus does nothing (traits().lanes). What is found is noted in a journal before the first
+// change and given back by restore(), by remove() of one that lives, and at the next start after a kill -9: cpusets as they were requested, threads'
+// masks thread by thread; one born meanwhile gets what its process's first thread had. Kernel rules: as affinity_controller.h; a cpuset narrower than
+// its parent's effective one is cut by the kernel, which observe() shows. O(threads) per change. Thread rule: control loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "linux/foreign_journal.h"
+#include "ports/cpu_controller.h"
+
+namespace coterie::linux {
+
+struct ForeignPlace {
+  std::vector<int> processes;  // the first is the one that began it; empty: it has gone
+  std::string cgroup;          // the container's own, as its path in a hierarchy; empty: none
+};
+
+class ForeignController final : public CpuController {
+ public:
+  using Find = std::function<ForeignPlace(InstanceId)>;
+  // ancestors: the CPUs that containers may have at all. journal: path of the file; empty: none. Gives back at once what a journal of a dead run
+  // says.
+  ForeignController(CpuSet ancestors, Find find, std::string journal);
+  ~ForeignController() override;
+
+  [[nodiscard]] const CpuControllerTraits& traits() const override { return traits_; }
+  [[nodiscard]] Status add(const ContainerRegistration& container) override;
+  void remove(InstanceId id) override;
+  [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override;
+  [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
+  [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
+  [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
+  [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
+  void sweep() override;
+  void restore() override;
+
+  // "cgroup /sys/fs/cgroup/docker/..." or "affinity"; empty: not known. For people.
+  [[nodiscard]] std::string heldBy(InstanceId id) const;
+
+ private:
+  struct OwnCpuset {
+    UniqueFd cpus, effective;
+  };
+  struct Container {
+    Originals originals;             // at most one cpuset
+    CpuSet leader;                   // mask of the first thread of the first process: for threads born later
+    std::shared_ptr<OwnCpuset> own;  // null: by affinity
+    CpuSet home, loans;              // asked last
+    CpuSet loansBefore;              // the write of the last change of loans may be under way
+    bool loansFresh{false};          // since the last sweep
+    CpuSet lastSet, setBefore;       // that its threads were given last
+    [[nodiscard]] CpuSet wanted() const { return home | loans; }
+  };
+  [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);
+  static bool noteThreads(Container& container, const std::vector<int>& processes);
+  [[nodiscard]] PreparedChange change(InstanceId id, Container& container) const;
+  [[nodiscard]] Status save() const;
+  void giveBackContainer(InstanceId id, Container& container) const;
+
+  CpuControllerTraits traits_;
+  CpuSet ancestors_;
+  Find find_;
+  std::string journal_;
+  CpuSet system_;
+  bool systemPlaced_{false};
+  std::map<InstanceId, Container> containers_;
+};
+
+}  // namespace coterie::linux

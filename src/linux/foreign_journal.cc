@@ -1,0 +1,101 @@
+#include "linux/foreign_journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "linux/execute_write.h"
+#include "linux/files.h"
+
+namespace coterie::linux {
+
+namespace {
+
+constexpr const char* kInherited = "-";
+
+std::string cpusText(const CpuSet& cpus) { return cpus.empty() ? kInherited : cpus.toString(); }
+
+bool readCpus(std::istream& from, CpuSet& into) {
+  std::string text;
+  if (!(from >> text)) return false;
+  if (text == kInherited) return into = {}, true;
+  auto parsed = CpuSet::parse(text);
+  if (parsed) into = std::move(parsed).value();
+  return parsed.ok();
+}
+
+// A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then as wide as the one above.
+void giveBackCpuset(const OriginalCpuset& one) {
+  const std::string file = one.directory + "/cpuset.cpus";
+  if (writeText(file, one.cpus.empty() ? "\n" : one.cpus.toString()) == 0 || !one.cpus.empty()) return;
+  const std::string above = one.directory.substr(0, one.directory.rfind('/'));
+  if (const auto granted = readText(above + "/cpuset.cpus.effective")) static_cast<void>(writeText(file, *granted));
+}
+
+}  // namespace
+
+std::string originalsText(const Originals& originals) {
+  std::string text;
+  for (const OriginalCpuset& one : originals.cpusets)
+    text += std::string(one.v2 ? "cpuset-v2 " : "cpuset-v1 ") + cpusText(one.cpus) + " " + one.directory + "\n";
+  for (const OriginalThread& one : originals.threads) {
+    text += "thread " + std::to_string(one.pid) + " " + std::to_string(one.tid) + " " + std::to_string(one.started) + " " + cpusText(one.cpus) + "\n";
+  }
+  return text;
+}
+
+Originals parseOriginals(const std::string& text) {
+  Originals originals;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    words >> kind;
+    if (kind == "thread") {
+      OriginalThread one;
+      if (words >> one.pid >> one.tid >> one.started && readCpus(words, one.cpus) && !one.cpus.empty()) originals.threads.push_back(std::move(one));
+    } else if (kind == "cpuset-v1" || kind == "cpuset-v2") {
+      OriginalCpuset one;
+      one.v2 = kind == "cpuset-v2";
+      if (readCpus(words, one.cpus) && std::getline(words >> std::ws, one.directory) && (one.v2 || !one.cpus.empty()))
+        originals.cpusets.push_back(std::move(one));
+    }
+  }
+  return originals;
+}
+
+void giveBack(const Originals& originals) {
+  for (const OriginalCpuset& one : originals.cpusets) giveBackCpuset(one);
+  for (const OriginalThread& one : originals.threads) {
+    const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
+    if (!stat || stat->startTime != one.started || affinityOf(one.tid) == one.cpus) continue;
+    static_cast<void>(executeWrite(affinityWrite(one.tid, one.cpus)));
+  }
+}
+
+Status writeJournal(const std::string& path, const Originals& originals) {
+  const std::string text = originalsText(originals);
+  const std::string temporary = path + ".new";
+  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  return Error{Code::Unavailable, "JournalUnwritable",
+               "cannot write " + path + ": " + std::strerror(errno) + "; without it nothing could be given back after a crash"};
+}
+
+std::size_t undoJournal(const std::string& path) {
+  const auto text = readText(path);
+  if (!text) return 0;
+  const Originals originals = parseOriginals(*text);
+  giveBack(originals);
+  ::unlink(path.c_str());
+  return originals.threads.size() + originals.cpusets.size();
+}
+
+}  // namespace coterie::linux

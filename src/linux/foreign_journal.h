@@ -1,0 +1,48 @@
+// What the agent found before it changed anything of other people's processes, on disk: so that it can be given back after a kill -9, too.
+//
+// A text file, replaced as a whole (write, rename) before the first change of what was added; one line each: `thread PID TID START CPUS`, `cpuset-v1
+// CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited). giveBack() undoes what a file of a dead run says: threads by id and
+// start time, so that a reused id is nobody's business, cgroups by their directory. Lines that make no sense are skipped. Errors:
+// Unavailable/JournalUnwritable. Thread rule: control loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/result.h"
+
+namespace coterie::linux {
+
+struct OriginalThread {
+  int pid{0};
+  int tid{0};
+  std::uint64_t started{0};  // the thread's, in ticks since boot
+  CpuSet cpus;
+  friend bool operator==(const OriginalThread&, const OriginalThread&) = default;
+};
+
+struct OriginalCpuset {
+  std::string directory;
+  bool v2{false};
+  CpuSet cpus;  // empty (v2 only): it inherited
+  friend bool operator==(const OriginalCpuset&, const OriginalCpuset&) = default;
+};
+
+struct Originals {
+  std::vector<OriginalThread> threads;
+  std::vector<OriginalCpuset> cpusets;
+  friend bool operator==(const Originals&, const Originals&) = default;
+};
+
+[[nodiscard]] std::string originalsText(const Originals& originals);
+[[nodiscard]] Originals parseOriginals(const std::string& text);
+
+// Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for.
+void giveBack(const Originals& originals);
+[[nodiscard]] Status writeJournal(const std::string& path, const Originals& originals);
+// Gives back what the file says, if there is one, and removes it. How many threads and cgroups it named.
+std::size_t undoJournal(const std::string& path);
+
+}  // namespace coterie::linux

@@ -1,0 +1,158 @@
+// The contract on the fake and on /proc with real processes, and what only /proc has.
+#include "linux/proc_processes.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <thread>
+
+#include "ports/process_source_contract.h"
+#include "testing/fake_processes.h"
+#include "testing/manual_loop.h"
+
+namespace coterie::contract {
+namespace {
+
+// A child with threads that spend a millisecond of CPU time for each byte they are sent (by the first of them). Ends with the test.
+class Worker {
+ public:
+  explicit Worker(int threads) {
+    if (::pipe(orders_) != 0 || ::pipe(answers_) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) childMain(threads);
+    ::close(orders_[0]);
+    ::close(answers_[1]);
+    await();
+  }
+  ~Worker() { end(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  [[nodiscard]] int pid() const { return pid_; }
+  void work() {
+    if (::write(orders_[1], "w", 1) != 1) std::abort();
+    await();
+  }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(orders_[1]);
+    ::close(answers_[0]);
+    pid_ = -1;
+  }
+
+ private:
+  void await() {
+    char answer = 0;
+    if (::read(answers_[0], &answer, 1) != 1) std::abort();
+  }
+  [[noreturn]] void childMain(int threads) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(orders_[1]);
+    for (int i = 1; i < threads; ++i)
+      std::thread([] {
+        for (;;) ::pause();
+      }).detach();
+    for (char order = 'r';;) {
+      if (::write(answers_[1], &order, 1) != 1 || ::read(orders_[0], &order, 1) != 1) ::_exit(0);
+      const std::clock_t until = std::clock() + CLOCKS_PER_SEC / 500;
+      while (std::clock() < until) {
+      }
+    }
+  }
+  int orders_[2]{};
+  int answers_[2]{};
+  int pid_{-1};
+};
+
+ProcessSourceHarness makeProc() {
+  struct Parts {
+    testing::ManualClock clock;
+    std::map<int, std::unique_ptr<Worker>> workers;
+  };
+  const auto parts = std::make_shared<Parts>();
+  ProcessSourceHarness harness;
+  harness.source = std::make_unique<linux::ProcProcesses>(parts->clock, [](std::string_view) { return false; });
+  harness.begin = [parts](int threads) {
+    auto worker = std::make_unique<Worker>(threads);
+    const int pid = worker->pid();
+    parts->workers[pid] = std::move(worker);
+    return pid;
+  };
+  harness.work = [parts](int pid) { parts->workers.at(pid)->work(); };
+  harness.end = [parts](int pid) { parts->workers.at(pid)->end(); };
+  harness.keep = parts;
+  return harness;
+}
+
+ProcessSourceHarness makeFake() {
+  ProcessSourceHarness harness;
+  auto fake = std::make_unique<testing::FakeProcesses>();
+  harness.begin = [raw = fake.get()](int threads) { return raw->begin("server", threads); };
+  harness.work = [raw = fake.get()](int pid) { raw->run(pid, Millis(1), Millis(0)); };
+  harness.end = [raw = fake.get()](int pid) { raw->end(pid); };
+  harness.source = std::move(fake);
+  return harness;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProcessSourceContract,
+                         ::testing::Values(ProcessSourceFactory{"Fake", makeFake}, ProcessSourceFactory{"Proc", makeProc}), processSourceName);
+
+TEST(ProcProcesses, TellingCgroup) {
+  const auto docker = [](std::string_view path) { return path.starts_with("/docker/"); };
+  struct Case {
+    const char* name;
+    const char* text;
+    const char* path;
+  };
+  for (const Case& one : {Case{"v2", "0::/system.slice/a.service\n", "/system.slice/a.service"},
+                          {"v1, all at the root", "5:cpuset:/\n0::/\n", "/"},
+                          {"hybrid: v2's is the root", "5:cpuset:/a\n4:memory:/b\n0::/\n", "/a"},
+                          {"v2's counts before v1's", "5:cpuset:/a\n0::/c\n", "/c"},
+                          {"a container's counts before all", "5:cpuset:/docker/x\n4:memory:/b\n0::/c\n", "/docker/x"},
+                          {"a named hierarchy", "1:name=systemd:/user.slice/x\n0::/\n", "/user.slice/x"},
+                          {"a path with a colon", "0::/a.slice:cri-containerd:b\n", "/a.slice:cri-containerd:b"},
+                          {"nothing", "", "/"},
+                          {"no lines that the kernel writes", "x\ny:z\n", "/"}})
+    EXPECT_EQ(linux::tellingCgroup(one.text, docker), one.path) << one.name;
+}
+
+TEST(ProcProcesses, AProgramThatBecomesAnotherOneIsSeenAgain) {
+  testing::ManualClock clock;
+  linux::ProcProcesses source(clock, [](std::string_view) { return false; });
+  int gate[2]{};
+  ASSERT_EQ(::pipe(gate), 0);
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    char go = 0;
+    if (::read(gate[0], &go, 1) != 1) ::_exit(1);
+    ::execl("/bin/sleep", "/bin/sleep", "1234567", nullptr);
+    ::_exit(1);
+  }
+  const auto commandNow = [&] {
+    const auto all = source.scan();
+    for (const SeenProcess& process : *all) {
+      if (process.pid == pid) return process.command;
+    }
+    return std::string();
+  };
+  EXPECT_NE(commandNow(), "/bin/sleep 1234567");
+  ASSERT_EQ(::write(gate[1], "g", 1), 1);
+  std::string command;
+  for (int tries = 0; tries < 100'000 && command != "/bin/sleep 1234567"; ++tries) command = commandNow();
+  EXPECT_EQ(command, "/bin/sleep 1234567");
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  ::close(gate[0]);
+  ::close(gate[1]);
+}
+
+}  // namespace
+}  // namespace coterie::contract

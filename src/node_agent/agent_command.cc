@@ -1,0 +1,249 @@
+#include "node_agent/agent_command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "agent/realtime_applier.h"
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "cli/context.h"
+#include "cli/manifests.h"
+#include "cli/table.h"
+#include "http/asio_loop.h"
+#include "linux/cpu_rivals.h"
+#include "linux/execute_write.h"
+#include "linux/foreign_controller.h"
+#include "linux/live_machine.h"
+#include "linux/proc_processes.h"
+#include "node_agent/agent_file.h"
+#include "node_agent/hint_sender.h"
+#include "node_agent/hook_caller.h"
+#include "node_agent/kubelet_policy.h"
+#include "node_agent/node_agent.h"
+#include "text/text.h"
+
+namespace coterie::node_agent {
+
+namespace {
+
+// As the parser fills them in.
+struct Flags {
+  std::string config;
+  std::string mode;
+  bool once{false};
+  std::int64_t window{10};
+  std::string output{"table"};
+  std::string logLevel{"warning"};
+};
+
+log::Level levelOf(const std::string& name) {
+  return name == "debug" ? log::Level::Debug : name == "info" ? log::Level::Info : name == "error" ? log::Level::Error : log::Level::Warning;
+}
+
+// One enforcing agent per state folder: a second one would take the first one's sets for those of a dead run.
+Result<UniqueFd> lockState(const std::string& folder) {
+  std::error_code fault;
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), fault);
+  ::mkdir(folder.c_str(), 0700);
+  UniqueFd lock(::open((folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock)
+    return Error{Code::PermissionDenied, "StateUnwritable",
+                 "cannot open " + folder + "/agent.lock: " + std::strerror(errno) + "; name a folder with --state"};
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return Error{Code::Unavailable, "AgentRunning", "another coterie agent enforces with the state folder " + folder};
+  return Result<UniqueFd>(std::move(lock));
+}
+
+// One run of the agent; the control loop is this thread.
+class AgentRun {
+ public:
+  AgentRun(cli::Context& context, const Flags& flags, AgentFile file) : context_(context), flags_(flags), file_(std::move(file)) {}
+  int run();
+
+ private:
+  [[nodiscard]] Status begin();
+  [[nodiscard]] Status openController(NodeAgent::Ports& ports);
+  void watchSignals();
+  void look();
+  void show();
+  void stop();
+
+  cli::Context& context_;
+  const Flags& flags_;
+  AgentFile file_;
+  linux::LiveMachine machine_;  // before anything is placed
+  http::AsioLoop loop_;
+  linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
+  UniqueFd lock_;
+  std::unique_ptr<linux::ForeignController> controller_;
+  std::unique_ptr<agent::RealtimeApplier> applier_;
+  std::unique_ptr<HookCaller> hooks_;  // where somebody has a hook; a thread: made when signals are blocked
+  std::unique_ptr<NodeAgent> agent_;
+  UniqueFd signals_;
+  TimerHandle signalWatch_;
+  TimerHandle lookTimer_;
+  int seen_{-1};   // changes
+  int shown_{-1};  // those that the last report had
+  Instant lastChange_{};
+  bool stopping_{false};
+};
+
+Status AgentRun::openController(NodeAgent::Ports& ports) {
+  auto locked = lockState(context_.stateFolder);
+  if (!locked) return locked.error();
+  lock_ = std::move(locked).value();
+  const auto shape = machine_.read();
+  if (!shape) return shape.error();
+  controller_ = std::make_unique<linux::ForeignController>(
+      shape->allowed,
+      [this](InstanceId id) {
+        linux::ForeignPlace place;
+        const foreign::FoundContainer* member = agent_->member(id);
+        if (member == nullptr) return place;
+        place.cgroup = member->name.cgroup;
+        for (const SeenProcess& process : member->processes) place.processes.push_back(process.pid);
+        return place;
+      },
+      context_.stateFolder + "/agent-found");
+  for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
+  if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
+  auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
+  if (!applier) return applier.error();
+  applier_ = std::move(applier).value();
+  log::info("agent", applier_->policyText());
+  ports.controller = controller_.get();
+  ports.applier = applier_.get();
+  ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
+  ports.rivals = [] { return linux::cpuRivals(::getpid()); };
+  return {};
+}
+
+Status AgentRun::begin() {
+  NodeAgent::Ports ports{loop_, processes_, machine_};
+  ports.kubeletIsStatic = [path = file_.kubeletState] { return kubeletIsStatic(path); };
+  ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
+    const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
+    if (url && hooks_) hooks_->call({container.key, *url, hookText(container, hint)});
+    return sendHint(spec, container, hint);
+  };
+  NodeAgentConfig config;
+  config.self = ::getpid();
+  config.window = Seconds(flags_.window);
+  config.file = file_;
+  if (file_.mode == Mode::Enforce) {
+    const auto& groups = file_.groups;
+    if (std::any_of(groups.begin(), groups.end(), [](const AgentGroup& group) { return !group.hints.http.empty(); }))
+      hooks_ = std::make_unique<HookCaller>();
+    if (const Status opened = openController(ports); !opened) return opened;
+  }
+  agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
+  return agent_->start();
+}
+
+void AgentRun::watchSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  signalWatch_ = loop_.whenReadable(signals_.get(), [this] {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) stop();
+  });
+}
+
+// A report follows a change when the figures are of the time since then.
+void AgentRun::look() {
+  constexpr Millis kPause{250};
+  const Instant now = loop_.clock().now();
+  if (agent_->changes() != seen_) {
+    seen_ = agent_->changes();
+    lastChange_ = now;
+  }
+  if (seen_ != shown_ && now - lastChange_ >= Seconds(flags_.window)) {
+    shown_ = seen_;
+    show();
+    if (flags_.once) return stop();
+  }
+  lookTimer_ = loop_.after(kPause, [this] { look(); });
+}
+
+void AgentRun::show() {
+  const AgentReport report = agent_->report();
+  std::ostream& out = context_.terminal.out;
+  if (flags_.output == "json") {
+    out << text::printJson(reportValue(report)) << "\n";
+  } else {
+    out << reportText(report, context_.terminal.colors) << "\n";
+  }
+  out.flush();
+}
+
+void AgentRun::stop() {
+  if (std::exchange(stopping_, true)) return;
+  lookTimer_.reset();
+  agent_->stop([this] { loop_.stop(); });
+}
+
+int AgentRun::run() {
+  watchSignals();
+  if (const Status begun = begin(); !begun) return context_.fail(begun.error());
+  look();
+  loop_.run();
+  agent_.reset();
+  return cli::kOk;
+}
+
+int runAgent(cli::Context& context, const Flags& flags) {
+  log::setLevel(levelOf(flags.logLevel));
+  if (flags.window < 1 || flags.window > 3600) return context.usage("--window: 1 to 3600 seconds are wanted");
+  const auto yaml = cli::readInput(context, flags.config);
+  if (!yaml) return context.fail(yaml.error());
+  ReadAgentFile read = readAgentFile(*yaml);
+  if (!read.faults.empty()) {
+    for (const Fault& fault : read.faults)
+      context.terminal.err << "coterie: " << cli::printable(flags.config + ":" + (fault.line > 0 ? "" : " ") + faultText(fault)) << "\n";
+    return cli::kFailed;
+  }
+  if (!flags.mode.empty()) read.file.mode = flags.mode == "enforce" ? Mode::Enforce : Mode::Observe;
+  return AgentRun(context, flags, std::move(read.file)).run();
+}
+
+}  // namespace
+
+cli::Command agentCommand() {
+  const auto flags = std::make_shared<Flags>();  // shared by the parser, which fills it, and the run
+  return {"agent",
+          "Server",
+          "Give other people's model servers on this machine their CPUs: observe (what would it do, what would it gain) or enforce",
+          "coterie agent --config examples/thread-hint/agent.yaml --once",
+          {
+              {"--config", "YAML file of groups, or - for standard input", &flags->config, {}, cli::Names::Files, true},
+              {"--mode", "in place of the file's", &flags->mode, {"observe", "enforce"}},
+              {"--once", "end after the first report", &flags->once},
+              {"--window", "seconds that the figures of a report are of", &flags->window},
+              {"-o,--output", "form of the reports; json: a line each", &flags->output, {"table", "json"}},
+              {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
+          },
+          {},
+          [flags](cli::Context& context) { return runAgent(context, *flags); }};
+}
+
+}  // namespace coterie::node_agent

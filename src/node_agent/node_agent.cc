@@ -1,0 +1,385 @@
+#include "node_agent/node_agent.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "allocation/layout.h"
+#include "allocation/reason_text.h"
+#include "base/log.h"
+#include "plan_node/node_plan.h"
+
+namespace coterie::node_agent {
+
+namespace {
+
+GroupId idOf(std::size_t group) { return GroupId(static_cast<std::int32_t>(group)); }
+std::size_t indexOf(GroupId group) { return static_cast<std::size_t>(group.value); }
+
+ServiceName serviceOf(const AgentGroup& group, const std::string& tenant) {
+  const std::size_t slash = group.name.find('/');
+  if (slash == std::string::npos) return {tenant, group.name};
+  return {group.name.substr(0, slash), group.name.substr(slash + 1)};
+}
+
+std::string nameOf(const foreign::FoundContainer& container) {
+  return (container.name.id.empty() ? "process" : std::string(foreign::runtimeName(container.name.runtime))) + " " + shortName(container);
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config)
+    : ports_(std::move(ports)), config_(std::move(config)), rules_(rulesOf(config_.file)), machineMeter_(Nanos{config_.window}) {}
+
+NodeAgent::~NodeAgent() = default;
+
+Status NodeAgent::start() {
+  auto machine = ports_.machine.read();
+  if (!machine) return machine.error();
+  const auto sets = ports_.machine.poll();
+  if (!sets) return sets.error();
+  machine_ = std::move(machine).value();
+  sets_ = *sets;
+  reserved_ = config_.file.reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
+  const bool wanted = config_.file.mode == Mode::Enforce;
+  if (wanted && ports_.kubeletIsStatic && ports_.kubeletIsStatic()) {
+    endEnforcing("the kubelet's CPU manager has the static policy: it owns the CPU sets here, so this only observes");
+  } else if (wanted && ports_.controller != nullptr && ports_.applier != nullptr) {
+    beginEnforcing();
+    if (const Status started = drc_->start(); !started) return started;
+  }
+  tick();
+  return {};
+}
+
+void NodeAgent::beginEnforcing() {
+  mode_ = Mode::Enforce;
+  agent::DrcConfig config;
+  config.reserved = reserved_;
+  config.allocation.lending = false;  // containers of others have no lanes in the kernel's idle class
+  drc_ = std::make_unique<agent::Drc>(agent::Drc::Ports{ports_.loop, *ports_.controller, ports_.machine, *ports_.applier, homes_, *this,
+                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals},
+                                      config);
+  for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
+    const AgentGroup& group = config_.file.groups[g];
+    const plan_node::TenantEntry& tenant = config_.file.tenants[group.tenant];
+    agent::GroupSpec spec;
+    spec.id = idOf(g);
+    spec.service = serviceOf(group, tenant.name);
+    spec.tenant = TenantId(static_cast<std::int32_t>(group.tenant));
+    spec.tenantWeight = tenant.weight;
+    spec.tenantCap = tenant.cap;
+    spec.weight = group.weight;
+    spec.floor = group.floor;
+    spec.ceiling = group.ceiling;
+    spec.isolation = group.isolation;
+    drc_->setGroup(spec);
+  }
+}
+
+void NodeAgent::endEnforcing(const std::string& why) {
+  why_ = why;
+  log::warning("agent", why);
+  mode_ = Mode::Observe;
+  ++changes_;
+  if (drc_ == nullptr) return;
+  lendTimer_.reset();
+  lending_.clear();
+  drc_->shutDown();
+  withdrawHints();
+  drc_.reset();
+  planObserved();
+}
+
+void NodeAgent::tick() {
+  timer_ = ports_.loop.after(config_.scanInterval, [this] { tick(); });
+  if (mode_ == Mode::Enforce && ports_.kubeletIsStatic && ports_.kubeletIsStatic())
+    endEnforcing("the kubelet's CPU manager has taken over the CPU sets (static policy): everything was given back, and this only observes");
+  const bool machineChanged = pollMachine();
+  const bool membersChanged = scan();
+  measure();
+  lend();
+  if (!machineChanged && !membersChanged) return;
+  ++changes_;
+  if (mode_ == Mode::Observe) planObserved();
+}
+
+bool NodeAgent::scan() {
+  auto processes = ports_.processes.scan();
+  if (!processes) {
+    if (!std::exchange(scanFailed_, true)) log::error("agent", processes.error().message);
+    return false;  // who is there is not known: all stay as they are
+  }
+  scanFailed_ = false;
+  foreign::Discovery found = foreign::discover(rules_, *processes, config_.self);
+  for (const std::string& remark : found.remarks) {
+    if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
+  }
+  remarks_ = std::move(found.remarks);
+  const foreign::Roster::Change change = roster_.update(std::move(found.containers));
+  for (const auto& [id, container] : change.left) {
+    meters_.erase(id);
+    log::info("agent", nameOf(container) + " of " + config_.file.groups[container.group].name + " has gone");
+  }
+  for (const InstanceId id : change.joined) {
+    const foreign::FoundContainer& container = roster_.members().at(id);
+    log::info("agent", nameOf(container) + " belongs to " + config_.file.groups[container.group].name + ": " + container.processes.front().command);
+  }
+  if (mode_ == Mode::Enforce) tellDrc(change);
+  return change.any();
+}
+
+void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
+  if (change.any()) parkLoans();
+  for (const auto& [id, container] : change.left) {
+    drc_->instanceEnded(id);
+    hints_.erase(id);
+    lanes_.erase(id);
+    told_.erase(id);
+    const AgentGroup& group = config_.file.groups[container.group];
+    // Its file is nobody's any more; a signal might meet a process that is another one by now.
+    if (!group.hints.file.empty() && ports_.sendHint) static_cast<void>(ports_.sendHint({group.hints.file, ""}, container, {}));
+  }
+  for (const InstanceId id : change.joined) {
+    const foreign::FoundContainer& container = roster_.members().at(id);
+    InstanceReady ready;
+    ready.pid = container.pid();
+    ready.ownLaneThreads.assign(static_cast<std::size_t>(std::max(1, machine_.online.count())),
+                                0);  // it may run that many; which they are is its business
+    drc_->instanceReady(idOf(container.group), id, ready);
+  }
+}
+
+bool NodeAgent::pollMachine() {
+  const auto sets = ports_.machine.poll();
+  if (!sets || *sets == sets_) return false;
+  auto machine = ports_.machine.read();
+  if (!machine) return false;
+  sets_ = *sets;
+  machine_ = std::move(machine).value();
+  reserved_ = config_.file.reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
+  return true;
+}
+
+void NodeAgent::measure() {
+  const Instant now = ports_.loop.clock().now();
+  if (lastLook_ != Instant{}) machineRunnable_ += (now - lastLook_) * ports_.processes.runnable();
+  lastLook_ = now;
+  machineMeter_.look(now, {{0, machineRunnable_, {}}});
+  for (const auto& [id, container] : roster_.members()) {
+    std::vector<ThreadTimes> threads;
+    for (const SeenProcess& process : container.processes) {
+      const std::vector<ThreadTimes> more = ports_.processes.threads(process.pid);
+      threads.insert(threads.end(), more.begin(), more.end());
+    }
+    meters_.try_emplace(id, Nanos{config_.window}).first->second.look(now, threads);
+  }
+}
+
+// ---- Hints ----
+void NodeAgent::lanesChanged(GroupId /*group*/, const std::vector<agent::LaneAllowance>& lanes) {
+  for (const agent::LaneAllowance& lane : lanes) {
+    if (lane.ownLanes <= 0) continue;
+    lanes_[lane.instance] = lane.ownLanes;
+    const auto loans = lending_.loans().find(lane.instance);
+    hintFor(lane.instance, loans != lending_.loans().end() ? loans->second : CpuSet{});
+  }
+}
+
+// As many threads as it owns CPUs, and one for each that is lent to it.
+void NodeAgent::hintFor(InstanceId id, const CpuSet& loans) {
+  const auto own = lanes_.find(id);
+  if (own != lanes_.end()) tell(id, {own->second + loans.count(), drc_->plannedHome(id) | loans});
+}
+
+void NodeAgent::pendingChanged(GroupId group, bool pending) {
+  const std::string& name = config_.file.groups[indexOf(group)].name;
+  if (pending) {
+    log::warning("agent", name + ": its floor does not fit any more; it keeps the CPUs it has. Lower minCpus of some group");
+  } else {
+    log::info("agent", name + ": its floor fits again");
+  }
+}
+
+void NodeAgent::tell(InstanceId id, const ThreadHint& hint) {
+  const foreign::FoundContainer* container = member(id);
+  if (container == nullptr || !ports_.sendHint) return;
+  const HintSpec& spec = config_.file.groups[container->group].hints;
+  if (!spec.any() || (hints_.count(id) > 0 && hints_.at(id) == hint)) return;
+  hints_[id] = hint;
+  told_.insert_or_assign(id, *container);
+  const Status sent = ports_.sendHint(spec, *container, hint);
+  if (!sent && warned_.insert(sent.error().message).second) log::warning("agent", sent.error().message);
+}
+
+void NodeAgent::withdrawHints() {
+  for (const auto& [id, container] : told_) static_cast<void>(ports_.sendHint(config_.file.groups[container.group].hints, container, {}));
+  told_.clear();
+  hints_.clear();
+}
+
+// ---- The end ----
+void NodeAgent::stop(std::function<void()> done) {
+  timer_.reset();
+  lendTimer_.reset();
+  if (drc_ == nullptr) return ports_.loop.post(std::move(done));
+  awaitSettled(ports_.loop.clock().now() + Seconds(1), std::move(done));
+}
+
+// A write that is under way would land after the giving back.
+void NodeAgent::awaitSettled(Instant until, std::function<void()> done) {
+  constexpr Millis kPause{5};
+  if (drc_->settled() || ports_.loop.clock().now() >= until) {
+    drc_->shutDown();
+    withdrawHints();
+    return ports_.loop.post(std::move(done));
+  }
+  timer_ = ports_.loop.after(kPause, [this, until, done = std::move(done)]() mutable { awaitSettled(until, std::move(done)); });
+}
+
+// ---- Plans ----
+const foreign::FoundContainer* NodeAgent::member(InstanceId id) const {
+  const auto found = roster_.members().find(id);
+  return found == roster_.members().end() ? nullptr : &found->second;
+}
+
+// What would be done: the plan for those who are there, on top of what was planned for them before.
+void NodeAgent::planObserved() {
+  plan_node::GroupsFile file;
+  file.tenants = config_.file.tenants;
+  const CpuSet usable = allocation::usableCpus(machine_, reserved_);
+  file.pool = pool_ & usable;
+  std::map<std::size_t, std::vector<InstanceId>> members;
+  for (const auto& [id, container] : roster_.members()) members[container.group].push_back(id);
+  for (const auto& [g, ids] : members) {
+    const AgentGroup& group = config_.file.groups[g];
+    plan_node::GroupEntry entry;
+    entry.name = group.name;
+    entry.tenant = group.tenant;
+    entry.weight = group.weight;
+    entry.floor = group.floor;
+    entry.ceiling = group.ceiling;
+    entry.isolation = group.isolation;
+    entry.lend = allocation::Lend::Never;
+    entry.loanLanes = 0;
+    for (const InstanceId id : ids) {
+      plan_node::ContainerEntry container;
+      const auto before = observed_.find(g);
+      if (before != observed_.end() && before->second.homes.count(id) > 0) container.home = before->second.homes.at(id) & usable;
+      entry.containers.push_back(std::move(container));
+    }
+    file.groups.push_back(std::move(entry));
+  }
+  observed_.clear();
+  pool_ = {};
+  if (file.groups.empty() || usable.empty()) return;
+  const plan_node::NodePlan plan = plan_node::planNode(machine_, file, {allocation::PolicyName::Drc, reserved_});
+  pool_ = plan.plan.pool;
+  std::size_t row = 0;
+  for (const auto& [g, ids] : members) {
+    const allocation::GroupTarget& target = plan.plan.groups[row++];
+    GroupPlan& made = observed_[g];
+    made.entitlement = target.entitlement;
+    made.inPool = target.inPool;
+    made.pending = target.pending;
+    for (std::size_t c = 0; c < ids.size(); ++c) made.homes[ids[c]] = target.containers[c].home;
+    for (const allocation::Reason& reason : plan.plan.reasons) {
+      if (reason.group == target.id && reason.code != allocation::ReasonCode::LendingOff)
+        made.reasons.push_back(allocation::reasonText(reason, tenantOf(g)).sentence);
+    }
+  }
+}
+
+NodeAgent::Plans NodeAgent::plansInForce() const {
+  if (mode_ == Mode::Observe) return observed_;
+  Plans plans;
+  for (const auto& [id, container] : roster_.members()) {
+    if (plans.count(container.group) > 0) continue;
+    const auto view = drc_->explainGroup(idOf(container.group));
+    GroupPlan& made = plans[container.group];
+    if (!view) continue;
+    made.entitlement = view->entitlement;
+    made.inPool = view->inPool;
+    made.pending = view->pending;
+    for (const agent::ContainerView& one : view->containers) {
+      made.homes[one.instance] = one.home;
+      if (one.contested) made.contested.insert(one.instance);
+    }
+    for (const allocation::Reason& reason : view->reasons) {
+      if (reason.code != allocation::ReasonCode::LendingOff)
+        made.reasons.push_back(allocation::reasonText(reason, tenantOf(container.group)).sentence);
+    }
+  }
+  return plans;
+}
+
+// Of no group, that run or wait: thousandths of a thread.
+MilliCpu NodeAgent::threadsElsewhere() const {
+  MilliCpu threads = machineMeter_.use().used;
+  for (const auto& [id, meter] : meters_) threads -= meter.use().wanted;
+  return std::max(MilliCpu(0), threads);
+}
+
+MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
+  if (plan.inPool) return plan.entitlement;
+  MilliCpu owned;
+  for (const auto& [id, home] : plan.homes) {
+    for (const int cpu : home) {
+      if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
+    }
+  }
+  return owned;
+}
+
+int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
+
+AgentReport NodeAgent::report() {
+  AgentReport report;
+  report.mode = mode_;
+  report.why = why_;
+  report.reserved = reserved_;
+  report.usable = allocation::usableCpus(machine_, reserved_);
+  report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
+  report.remarks = remarks_;
+  report.elsewhere = threadsElsewhere();
+  const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
+  const Plans plans = plansInForce();
+  std::vector<foreign::Forecast> forecasts;
+  for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
+    const auto found = plans.find(g);
+    if (found == plans.end()) {
+      report.absent.push_back(config_.file.groups[g].name);
+      continue;
+    }
+    const GroupPlan& plan = found->second;
+    GroupReport group;
+    group.name = config_.file.groups[g].name;
+    group.tenant = tenantOf(g);
+    group.entitlement = plan.entitlement;
+    group.inPool = plan.inPool;
+    group.pending = plan.pending;
+    group.hinted = config_.file.groups[g].hints.any();
+    group.reasons = plan.reasons;
+    for (const auto& [id, container] : roster_.members()) {
+      if (container.group != g) continue;
+      const auto meter = meters_.find(id);
+      const foreign::Use use = meter != meters_.end() ? meter->second.use() : foreign::Use{};
+      const auto home = plan.homes.find(id);
+      const CpuSet planned = home != plan.homes.end() ? home->second : CpuSet{};
+      const auto lent = lending_.loans().find(id);
+      const CpuSet loans = lent != lending_.loans().end() ? lent->second : CpuSet{};
+      group.containers.push_back({id, nameOf(container), container.processes.front().command, container.pid(),
+                                  static_cast<int>(container.processes.size()), use, ports_.processes.cpus(container.pid()), planned, loans,
+                                  threadsFor(plan, planned) + loans.count(), mode_ == Mode::Enforce && ports_.heldBy ? ports_.heldBy(id) : "",
+                                  plan.contested.count(id) > 0});
+      foreign::addUse(group.use, use);
+    }
+    group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
+    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);
+    forecasts.push_back(group.forecast);
+    report.groups.push_back(std::move(group));
+  }
+  report.overall = foreign::overall(forecasts);
+  return report;
+}
+
+}  // namespace coterie::node_agent

@@ -1,0 +1,139 @@
+// The resource controller under other people's model servers: finds their containers, says what it would do with the machine and what that would
+// gain, and does it where it is told to.
+//
+// Every half second: scan -> foreign::discover -> Roster; what the members' threads used -> UseMeter. Observing: where somebody came or went, or the
+// machine changed, the plan is made anew (plan_node::planNode over what was planned before, so it is as steady as the real one); nothing is written.
+// Enforcing: groups and containers are told to an agent::Drc, which plans, writes, repairs drift and reports conflicts as it does for our own
+// workers; its lane counts are the thread hints: a container that loses CPUs is told first, one that gains is told when it has them. Containers of
+// others have no lanes: what an idle group lends is a CPU set that grows, late, and shrinks soon (foreign/lending.h). A group whose floor does not
+// fit any more keeps what it has, since its containers are not ours to end. Beside a kubelet that owns CPU sets (static policy) it only observes,
+// from the moment on that this is seen. stop() gives everything back as it was found. Cost: a scan is what process_source.h says, plus O(threads of
+// members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/drc.h"
+#include "foreign/lending.h"
+#include "foreign/roster.h"
+#include "foreign/use_meter.h"
+#include "node_agent/agent_file.h"
+#include "node_agent/hint_sender.h"
+#include "node_agent/report.h"
+#include "ports/clock.h"
+#include "ports/machine_source.h"
+#include "ports/process_source.h"
+
+namespace coterie::node_agent {
+
+struct NodeAgentConfig {
+  AgentFile file;
+  int self{0};               // pid that is no member
+  Millis scanInterval{500};  // so that who comes or goes is noticed within a second
+  Seconds window{10};        // of the figures
+};
+
+class NodeAgent final : private agent::Drc::Listener {
+ public:
+  struct Ports {
+    EventLoop& loop;
+    ProcessSource& processes;
+    MachineSource& machine;
+    CpuController* controller{nullptr};  // both or none: without them it only observes
+    agent::StepApplier* applier{nullptr};
+    std::function<bool()> kubeletIsStatic = {};
+    std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
+    std::function<std::string(InstanceId)> heldBy = {};
+    std::function<std::vector<std::string>()> rivals = {};
+  };
+
+  NodeAgent(Ports ports, NodeAgentConfig config);
+  ~NodeAgent() override;
+  NodeAgent(const NodeAgent&) = delete;
+  NodeAgent& operator=(const NodeAgent&) = delete;
+
+  [[nodiscard]] Status start();
+  // Gives back CPU sets and hints, then calls done (within a second, whatever hangs).
+  void stop(std::function<void()> done);
+  // Who is there, for controllers that ask where a container is; nullptr: nobody of that id.
+  [[nodiscard]] const foreign::FoundContainer* member(InstanceId id) const;
+  [[nodiscard]] Mode mode() const { return mode_; }
+  [[nodiscard]] AgentReport report();
+  // Counts whenever somebody came or went, the machine or the mode changed.
+  [[nodiscard]] int changes() const { return changes_; }
+
+ private:
+  // What is planned for a group, whoever planned it.
+  struct GroupPlan {
+    MilliCpu entitlement;
+    bool inPool{false};
+    bool pending{false};
+    std::vector<std::string> reasons;
+    std::map<InstanceId, CpuSet> homes;
+    std::set<InstanceId> contested;
+  };
+  using Plans = std::map<std::size_t, GroupPlan>;  // by group of the file
+
+  void lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) override;
+  void pendingChanged(GroupId group, bool pending) override;
+
+  void tick();
+  bool scan();
+  bool pollMachine();
+  void measure();
+  void beginEnforcing();
+  void endEnforcing(const std::string& why);
+  void tellDrc(const foreign::Roster::Change& change);
+  void awaitSettled(Instant until, std::function<void()> done);
+  void hintFor(InstanceId id, const CpuSet& loans);
+  void tell(InstanceId id, const ThreadHint& hint);
+  void withdrawHints();
+  // node_agent_loans.cc
+  void lend();
+  void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
+  void setLoan(InstanceId id, const CpuSet& cpus);
+  void parkLoans();
+  // node_agent.cc
+  void planObserved();
+  [[nodiscard]] Plans plansInForce() const;
+  [[nodiscard]] MilliCpu threadsElsewhere() const;
+  [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
+  [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
+  [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
+
+  Ports ports_;
+  NodeAgentConfig config_;
+  std::vector<foreign::GroupRules> rules_;
+  Mode mode_{Mode::Observe};
+  std::string why_;
+  Machine machine_;
+  MachineSets sets_;
+  CpuSet reserved_;
+  foreign::Roster roster_;
+  std::map<InstanceId, foreign::UseMeter> meters_;
+  Nanos machineRunnable_{};  // threads of the machine that ran or waited, times time
+  Instant lastLook_{};
+  foreign::UseMeter machineMeter_;
+  std::vector<std::string> remarks_;
+  bool scanFailed_{false};
+  int changes_{0};
+  Plans observed_;  // the last plan while observing
+  CpuSet pool_;     // its pool
+  agent::MemoryHomeJournal homes_;
+  std::unique_ptr<agent::Drc> drc_;
+  foreign::Lending lending_;
+  TimerHandle lendTimer_;
+  std::map<InstanceId, int> lanes_;         // of its own CPUs, as the Drc said last
+  std::map<InstanceId, ThreadHint> hints_;  // told last
+  std::map<InstanceId, foreign::FoundContainer> told_;
+  std::set<std::string> warned_;
+  TimerHandle timer_;
+};
+
+}  // namespace coterie::node_agent

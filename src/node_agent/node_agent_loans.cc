@@ -1,0 +1,72 @@
+// What the enforcing agent lends: looked at with every scan, and ten times a second while something is lent.
+#include <utility>
+
+#include "node_agent/node_agent.h"
+
+namespace coterie::node_agent {
+
+namespace {
+constexpr Millis kLookWhileLent{100};  // an owner that wakes shares its CPU no longer than this
+}
+
+void NodeAgent::lend() {
+  lendTimer_.reset();
+  if (mode_ != Mode::Enforce || !drc_->settled()) return;
+  std::map<std::size_t, foreign::LendingGroup> groups;
+  for (const agent::GroupView& view : drc_->groups()) {
+    const auto number = static_cast<std::size_t>(view.spec.id.value);
+    foreign::LendingGroup group;
+    group.tenant = view.spec.tenant;
+    group.isolation = view.spec.isolation;
+    group.apart = view.inPool || view.pending;
+    group.lends = config_.file.groups[number].lends;
+    group.ceiling = view.spec.ceiling;
+    for (const agent::ContainerView& container : view.containers) {
+      const auto meter = meters_.find(container.instance);
+      if (meter == meters_.end() || container.home.empty()) continue;
+      foreign::addUse(group.window, meter->second.use());
+      foreign::addUse(group.last, meter->second.last());
+      group.containers.push_back({container.instance, container.home});
+    }
+    if (!group.containers.empty()) groups.emplace(number, std::move(group));
+  }
+  const std::map<InstanceId, CpuSet> before = lending_.loans();
+  setLoans(before, lending_.look(ports_.loop.clock().now(), groups));
+  if (lending_.loans().empty()) return;
+  lendTimer_ = ports_.loop.after(kLookWhileLent, [this] {
+    measure();
+    lend();
+  });
+}
+
+// Who gives back is told and written before who gets.
+void NodeAgent::setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after) {
+  for (const auto& [id, cpus] : before) {
+    const auto now = after.find(id);
+    const CpuSet left = now == after.end() ? CpuSet{} : now->second & cpus;
+    if (left != cpus) setLoan(id, left);
+  }
+  for (const auto& [id, cpus] : after) {
+    const auto was = before.find(id);
+    if (was == before.end() || !cpus.isSubsetOf(was->second)) setLoan(id, cpus);
+  }
+}
+
+void NodeAgent::setLoan(InstanceId id, const CpuSet& cpus) {
+  if (member(id) == nullptr) return;  // it has gone, with what it had
+  hintFor(id, cpus);
+  auto prepared = ports_.controller->prepare({CpuChangeKind::LoanCpus, id, cpus, 0});
+  if (!prepared) return;
+  std::vector<agent::ApplyStep> steps;
+  steps.push_back({std::move(*prepared), {}});
+  ports_.applier->submit(std::make_shared<agent::ApplyBatch>(std::move(steps)));
+}
+
+// Before a plan is made: what is lent may get another owner.
+void NodeAgent::parkLoans() {
+  const std::map<InstanceId, CpuSet> before = lending_.loans();
+  lending_.clear();
+  setLoans(before, {});
+}
+
+}  // namespace coterie::node_agent

@@ -1,0 +1,358 @@
+// The loop on a machine, a kernel and processes that are not there: what it says while observing, what it does while enforcing.
+#include "node_agent/node_agent.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/drc_rig.h"
+#include "testing/fake_processes.h"
+
+namespace coterie::node_agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kTwo = R"(
+groups:
+  - {name: red/s, tenant: red, members: [{command: "red*"}], hints: {file: "/run/{pid}"}}
+  - {name: blue/s, tenant: blue, members: [{command: "blue*"}], hints: {file: "/run/{pid}"}}
+)";
+
+struct AgentRig {
+  testing::ManualLoop loop;
+  agent::MachineStub machine{agent::flatMachine(4)};
+  testing::FakeProcesses processes;
+  testing::FakeCpuController kernel{CpuSet::range(0, 3)};
+  agent::ManualApplier applier{loop};
+  std::vector<std::string> log;  // "hint red 2 0-1", "write"
+  std::map<int, int> threads;    // told last, by pid
+  bool kubelet{false};
+  std::unique_ptr<NodeAgent> node;
+
+  void start(const std::string& yaml, Mode mode) {
+    ReadAgentFile read = readAgentFile(yaml);
+    ASSERT_TRUE(read.faults.empty()) << faultText(read.faults.front());
+    read.file.mode = mode;
+    NodeAgentConfig config;
+    config.file = read.file;
+    config.self = 1;
+    NodeAgent::Ports ports{loop, processes, machine, &kernel, &applier};
+    ports.kubeletIsStatic = [this] { return kubelet; };
+    ports.sendHint = [this](const HintSpec&, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
+      log.push_back("hint " + container.processes.front().command + " " + std::to_string(hint.threads) + " " + hint.cpus.toString());
+      threads[container.pid()] = hint.threads;
+      return {};
+    };
+    applier.setAfterStep([this] { log.push_back("write"); });
+    node = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
+    ASSERT_TRUE(node->start().ok());
+    loop.runUntilIdle();
+  }
+  // A server that the kernel knows, too.
+  int begin(const std::string& command, int count = 4) {
+    const int pid = kernel.spawn(InstanceId(1), 0, 0).pid;
+    processes.begin(command, count, "/", pid);
+    return pid;
+  }
+  void end(int pid) {
+    processes.end(pid);
+    kernel.endProcess(pid);
+  }
+  // Time passes, and each thread of each process runs and waits for these shares of it, in percent.
+  void live(Seconds seconds, const std::map<int, std::pair<int, int>>& shares) {
+    for (int tenth = 0; tenth < 10 * seconds.count(); ++tenth) {
+      for (const auto& [pid, share] : shares) processes.run(pid, 1ms * share.first, 1ms * share.second);
+      loop.advance(100ms);
+    }
+  }
+  [[nodiscard]] std::map<std::string, CpuSet> homes() {
+    std::map<std::string, CpuSet> all;
+    for (const GroupReport& group : node->report().groups) {
+      for (const ContainerReport& container : group.containers) all[container.command] = container.planned;
+    }
+    return all;
+  }
+  [[nodiscard]] CpuSet held(const std::string& command) {
+    for (const GroupReport& group : node->report().groups) {
+      for (const ContainerReport& container : group.containers) {
+        const auto seen = kernel.observe(container.id);
+        if (container.command == command && seen.ok()) return seen->home;
+      }
+    }
+    return {};
+  }
+};
+
+TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  const int blue = rig.begin("blue");
+  rig.start(kTwo, Mode::Observe);
+  rig.live(10s, {{red, {50, 50}}, {blue, {50, 50}}});  // 8 threads on 4 CPUs
+  const AgentReport report = rig.node->report();
+  EXPECT_EQ(report.mode, Mode::Observe);
+  ASSERT_EQ(report.groups.size(), 2U);
+  const GroupReport& first = report.groups[0];
+  EXPECT_EQ(first.name, "red/s");
+  EXPECT_EQ(first.use.used, MilliCpu(2000));
+  EXPECT_EQ(first.use.wanted, MilliCpu(4000));
+  EXPECT_EQ(first.entitlement, MilliCpu(2000));
+  EXPECT_EQ(first.demand, MilliCpu(4000)) << "at its limit: twice what it uses";
+  EXPECT_EQ(first.containers[0].planned.count(), 2);
+  EXPECT_EQ(first.containers[0].threads, 2);
+  EXPECT_DOUBLE_EQ(first.forecast.contentionNow, 2);
+  EXPECT_DOUBLE_EQ(first.forecast.sets.likely, 1) << "it keeps its four threads";
+  EXPECT_NEAR(report.overall.withHint.likely, 1.68, 0.01);
+  EXPECT_FALSE(first.reasons.empty());
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+  EXPECT_TRUE(rig.log.empty());
+  EXPECT_EQ(report.elsewhere, MilliCpu(0));
+  EXPECT_TRUE(rig.kernel.system().empty()) << "nor is the agent itself placed";
+}
+
+TEST(NodeAgentTest, AnObservedPlanIsSteady) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kTwo, Mode::Observe);
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.homes().at("red").count(), 4);
+  EXPECT_EQ(rig.node->report().absent, (std::vector<std::string>{"blue/s"}));
+  const int blue = rig.begin("blue");
+  rig.loop.advance(1s);
+  const auto shared = rig.homes();
+  EXPECT_FALSE(shared.at("red").intersects(shared.at("blue")));
+  const int changes = rig.node->changes();
+  rig.loop.advance(5s);
+  EXPECT_EQ(rig.node->changes(), changes);
+  EXPECT_EQ(rig.homes(), shared);
+  rig.end(blue);
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.homes().at("red").count(), 4);
+}
+
+TEST(NodeAgentTest, EnforcingGivesCpusAndTellsThreads) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.begin("blue");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.node->mode(), Mode::Enforce);
+  EXPECT_EQ(rig.held("red").count(), 2);
+  EXPECT_FALSE(rig.held("red").intersects(rig.held("blue")));
+  EXPECT_EQ(rig.threads.at(red), 2);
+  EXPECT_EQ(rig.homes().at("red"), rig.held("red"));
+  EXPECT_FALSE(rig.node->report().overall.known) << "it is in force: there is nothing to foretell";
+}
+
+// Who loses CPUs must not run more threads than it has for even one run; who gains may begin when it has them.
+TEST(NodeAgentTest, LosersAreToldFirstAndGainersAfterwards) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  ASSERT_EQ(rig.threads.at(red), 4);
+  rig.log.clear();
+  const int blue = rig.begin("blue");
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.threads.at(red), 2);
+  EXPECT_EQ(rig.threads.at(blue), 2);
+  const auto at = [&](const std::string& begin) {
+    return std::find_if(rig.log.begin(), rig.log.end(), [&](const std::string& line) { return line.starts_with(begin); }) - rig.log.begin();
+  };
+  EXPECT_LT(at("hint red 2"), at("write"));
+  EXPECT_LT(at("write"), at("hint blue 2"));
+  EXPECT_LT(static_cast<std::size_t>(at("hint blue 2")), rig.log.size());
+}
+
+TEST(NodeAgentTest, WhoComesOrGoesIsNoticedWithinASecond) {
+  AgentRig rig;
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(3s);
+  EXPECT_TRUE(rig.node->report().groups.empty());
+  const int red = rig.begin("red");
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.held("red").count(), 4);
+  rig.end(red);
+  rig.loop.advance(1s);
+  EXPECT_TRUE(rig.node->report().groups.empty());
+  EXPECT_EQ(rig.threads.at(red), 0) << "its hint is nobody's any more";
+}
+
+TEST(NodeAgentTest, ThePoolSharesAndRunsOneThreadEach) {
+  AgentRig rig;
+  const std::string yaml =
+      "tenants: [{name: a, weight: 700}, {name: b, weight: 50}, {name: c, weight: 50}]\n"
+      "groups:\n  - {name: a, tenant: a, members: [{command: a}], hints: {file: \"/r/{pid}\"}}\n"
+      "  - {name: b, tenant: b, members: [{command: b}], hints: {file: \"/r/{pid}\"}}\n"
+      "  - {name: c, tenant: c, members: [{command: c}], hints: {file: \"/r/{pid}\"}}\n";
+  const int a = rig.begin("a");
+  const int b = rig.begin("b");
+  const int c = rig.begin("c");
+  rig.start(yaml, Mode::Enforce);
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.held("a").count(), 3);
+  EXPECT_EQ(rig.held("b"), rig.held("c"));
+  EXPECT_EQ(rig.threads, (std::map<int, int>{{a, 3}, {b, 1}, {c, 1}}));
+}
+
+// Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
+TEST(NodeAgentTest, IdleCpusAreLentLateAndTakenBackSoon) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  const int blue = rig.begin("blue");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  const CpuSet own = rig.held("red");
+  rig.live(1s, {{red, {50, 50}}});
+  EXPECT_EQ(rig.threads.at(red), 2) << "a need must last";
+  rig.live(2s, {{red, {50, 50}}});
+  const auto report = rig.node->report();
+  EXPECT_EQ(report.groups[0].containers[0].loans, rig.held("blue"));
+  EXPECT_EQ(rig.kernel.observe(report.groups[0].containers[0].id)->loans, rig.held("blue"));
+  EXPECT_EQ(rig.threads.at(red), 4);
+  EXPECT_EQ(rig.held("red"), own) << "no home moves for a load";
+  rig.processes.run(blue, 80ms, 20ms);
+  rig.processes.run(red, 100ms, 0ms);
+  rig.loop.advance(100ms);
+  EXPECT_TRUE(rig.node->report().groups[0].containers[0].loans.empty()) << "its owner is awake";
+  EXPECT_EQ(rig.threads.at(red), 2);
+}
+
+TEST(NodeAgentTest, LoansEndBeforeAPlanIsMade) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.begin("blue");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.live(3s, {{red, {50, 50}}});
+  ASSERT_FALSE(rig.node->report().groups[0].containers[0].loans.empty());
+  rig.log.clear();
+  rig.begin("blue");  // a second one
+  rig.live(1s, {{red, {50, 50}}});
+  ASSERT_FALSE(rig.log.empty());
+  EXPECT_EQ(rig.log.front().substr(0, 10), "hint red 2") << "taken back first";
+}
+
+TEST(NodeAgentTest, SomebodyElsesChangeIsRepaired) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.begin("blue");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  const CpuSet home = rig.held("red");
+  const InstanceId id = rig.node->report().groups[0].containers[0].id;
+  rig.kernel.disturb(id, CpuSet::range(0, 3));
+  rig.loop.advance(1500ms);
+  EXPECT_EQ(rig.held("red"), home);
+}
+
+TEST(NodeAgentTest, LeavingGivesBackAndWithdrawsHints) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  const InstanceId id = rig.node->report().groups[0].containers[0].id;
+  ASSERT_TRUE(rig.kernel.observe(id).ok());
+  bool done = false;
+  rig.node->stop([&] { done = true; });
+  rig.loop.advance(1s);
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(rig.kernel.observe(id).ok()) << "restored";
+  EXPECT_EQ(rig.threads.at(red), 0);
+  EXPECT_EQ(rig.loop.pendingTimers(), 0U);
+}
+
+TEST(NodeAgentTest, LeavingWaitsForNoWriteThatHangs) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.kernel.hang(rig.node->report().groups[0].containers[0].id, CpuChangeKind::HomeCpus);
+  rig.begin("blue");
+  rig.loop.advance(600ms);
+  bool done = false;
+  rig.node->stop([&] { done = true; });
+  rig.loop.advance(1100ms);
+  EXPECT_TRUE(done);
+  rig.applier.release(EINTR);
+  rig.loop.runUntilIdle();
+}
+
+// Two owners of cpusets on one node must never coexist.
+TEST(NodeAgentTest, BesideAStaticKubeletItOnlyObserves) {
+  AgentRig rig;
+  rig.kubelet = true;
+  rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.node->mode(), Mode::Observe);
+  EXPECT_NE(rig.node->report().why.find("static policy"), std::string::npos);
+  EXPECT_EQ(rig.homes().at("red").count(), 4) << "what it would do";
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+}
+
+TEST(NodeAgentTest, AKubeletThatBecomesStaticIsLeftTheField) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  const InstanceId id = rig.node->report().groups[0].containers[0].id;
+  rig.kubelet = true;
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.node->mode(), Mode::Observe);
+  EXPECT_FALSE(rig.kernel.observe(id).ok()) << "given back";
+  EXPECT_EQ(rig.threads.at(red), 0);
+  rig.begin("blue");
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.homes().size(), 2U);
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+}
+
+TEST(NodeAgentTest, AScanThatFailsChangesNothing) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.processes.unreadable = true;
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.held("red").count(), 4);
+  rig.processes.unreadable = false;
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.held("red").count(), 4);
+}
+
+TEST(NodeAgentTest, TheMachineChangesUnderAnObservedPlan) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kTwo, Mode::Observe);
+  rig.machine.set(testing::withOnline(agent::flatMachine(4), CpuSet{0, 2}, CpuSet{0, 2}));
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.homes().at("red"), (CpuSet{0, 2}));
+}
+
+TEST(NodeAgentTest, TheReportIsWhole) {
+  AgentRig rig;
+  const int red = rig.begin("red --port 1");
+  rig.start(kTwo, Mode::Observe);
+  rig.live(3s, {{red, {50, 50}}});
+  const AgentReport report = rig.node->report();
+  const std::string text = reportText(report, false);
+  for (const char* words :
+       {"observing: nothing is changed", "red/s", "red --port 1", "CPU SETS ALONE", "nothing was found of blue/s", "entitled to 4.00 CPUs"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  const Value value = reportValue(report);
+  EXPECT_EQ(*value.find("mode")->asString(), "observe");
+  ASSERT_EQ(value.find("groups")->asList()->size(), 1U);
+  const Value& group = value.find("groups")->asList()->front();
+  EXPECT_EQ(*group.find("entitlementMilliCpu")->asInt(), 4000);
+  EXPECT_NE(group.find("forecast")->find("cpuSetsAndThreads")->find("likely")->asDouble(), nullptr);
+}
+
+}  // namespace
+}  // namespace coterie::node_agent

@@ -1,0 +1,63 @@
+// What the agent sees, wants and does, as values: for the table, JSON, and tests.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpu_set.h"
+#include "base/units.h"
+#include "foreign/forecast.h"
+#include "foreign/use_meter.h"
+#include "model/ids.h"
+#include "model/value.h"
+#include "node_agent/agent_file.h"
+
+namespace coterie::node_agent {
+
+struct ContainerReport {
+  InstanceId id;
+  std::string name;     // "docker 3f2a9c0d1e4b", "process 812"
+  std::string command;  // of its first process
+  int pid{0};
+  int processes{0};
+  foreign::Use use;
+  CpuSet now;          // where its first thread may run
+  CpuSet planned;      // that it owns, or would own
+  CpuSet loans;        // of others, that it may use while they idle
+  int threads{0};      // that it should use
+  std::string heldBy;  // enforcing: "cgroup ...", "affinity"
+  bool contested{false};
+};
+
+struct GroupReport {
+  std::string name, tenant;
+  MilliCpu entitlement;
+  MilliCpu demand;
+  bool inPool{false};
+  bool pending{false};
+  bool hinted{false};  // it can be told its threads
+  foreign::Use use;    // of all containers
+  foreign::Forecast forecast;
+  std::vector<std::string> reasons;  // sentences
+  std::vector<ContainerReport> containers;
+};
+
+struct AgentReport {
+  Mode mode{Mode::Observe};
+  std::string why;  // it observes although it was told to enforce
+  CpuSet usable, reserved, pool;
+  MilliCpu elsewhere;               // threads of no group that run or wait, in thousandths
+  std::vector<GroupReport> groups;  // those that are there, in the file's order
+  std::vector<std::string> absent;  // names of those of whom nothing was found
+  foreign::Forecast overall;        // observing: of all that work
+  std::vector<std::string> remarks;
+};
+
+// "1.68 (1.00 to 2.83)"
+[[nodiscard]] std::string gainText(const foreign::Gain& gain);
+// Lines for people; every group, container and reason is there.
+[[nodiscard]] std::string reportText(const AgentReport& report, bool colors);
+[[nodiscard]] Value reportValue(const AgentReport& report);
+
+}  // namespace coterie::node_agent

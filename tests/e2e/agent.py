@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""The agent under three servers that nobody told Coterie about: what it sees, what it foretells and what comes of it, that it holds the CPU sets it gives,
+tells the threads, notices who comes, and leaves everything as it was found, also after a kill. Everything is checked through /proc."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+from harness import case, check, main, skip, within
+
+ALLOWED = os.sched_getaffinity(0)
+BUSY = os.environ.get("COTERIE_BUSY", "")
+THREADS = 2 * len(ALLOWED)
+WEIGHTS = {"red": 200, "green": 50, "blue": 50}
+MEASURE = 5.0  # seconds
+
+
+def cpus_in(text):
+    """0-2,5 as a set."""
+    found = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def need_busy():
+    if not BUSY or not Path(BUSY).exists():
+        skip("coterie_busy is not built")
+    if len(ALLOWED) < 2:
+        skip("one CPU is nothing to share out")
+
+
+class Prey:
+    """A server of several threads."""
+    runs = 0  # of a Coterie server: none
+
+    def __init__(self, context, name):
+        self.name = name
+        self.progress = context.folder / f"{name}.progress"
+        self.hint = None
+        self.process = None
+
+    def start(self, context):
+        self.process = subprocess.Popen([str(context.folder / f"server-{self.name}"), str(THREADS), str(self.progress), str(context.folder / f"{self.name}.json")])
+        within(20, f"{self.name} works", lambda: self.progress.exists() and self.done() > 0)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def done(self):
+        return struct.unpack("=Q", self.progress.read_bytes())[0] if self.progress.stat().st_size == 8 else 0
+
+    def rate(self, seconds):
+        began, before = time.monotonic(), self.done()
+        time.sleep(seconds)
+        return (self.done() - before) / (time.monotonic() - began)
+
+    def masks(self):
+        """Where each thread may run."""
+        return {tid: frozenset(os.sched_getaffinity(int(tid))) for tid in os.listdir(f"/proc/{self.pid}/task")}
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+class Agent:
+    runs = 0
+
+    def __init__(self, context, **hints):
+        self.context = context
+        groups = [{"name": f"{name}/server", "tenant": name, "members": [{"command": f"server-{name} *"}], **hints.get(name, {})} for name in WEIGHTS]
+        tenants = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
+        context.servers.append(self)
+        self.config = context.folder / f"agent-{len(context.servers)}.yaml"
+        self.config.write_text(json.dumps({"tenants": tenants, "groups": groups, "reserved": None}))
+        self.process = None
+
+    def command(self, *options):
+        return [str(self.context.binary), "--state", str(self.context.folder / "agent-state"), "agent", "--config", str(self.config), *options]
+
+    def once(self, *options):
+        done = subprocess.run(self.command("--once", "-o", "json", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        check(done.returncode == 0, f"exit {done.returncode}: {done.stdout[-500:]}{done.stderr[-800:]}")
+        return json.loads(done.stdout)
+
+    def start(self):
+        self.errors = open(self.context.folder / "agent-errors.txt", "a")
+        self.process = subprocess.Popen(self.command("--mode", "enforce", "--window", "2", "-o", "json", "--log-level", "info"), stdout=subprocess.DEVNULL, stderr=self.errors)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        check(self.process.wait(timeout=20) == 0, f"exit {self.process.returncode}: {self.said()}")
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def said(self):
+        return (self.context.folder / "agent-errors.txt").read_text()[-6000:]
+
+
+def union(prey):
+    found = set()
+    for mask in prey.masks().values():
+        found |= mask
+    return found
+
+
+def apart(context):
+    """red's CPUs and those of the two others, if the servers are where the plan of this machine wants them; else nothing."""
+    red, green, blue = (union(context.prey[name]) for name in WEIGHTS)
+    held = all(len(set(prey.masks().values())) == 1 for prey in context.prey.values())
+    return (red, green | blue) if held and not red & (green | blue) and red | green | blue <= ALLOWED else None
+
+
+def prepare(context):
+    context.prey = {}
+    for name in WEIGHTS:
+        link = context.folder / f"server-{name}"
+        link.symlink_to(BUSY)
+        context.prey[name] = Prey(context, name)
+        context.servers.append(context.prey[name])
+        context.prey[name].start(context)
+    # A server that pins one of its threads itself: that is given back, too.
+    tids = sorted(map(int, os.listdir(f"/proc/{context.prey['green'].pid}/task")))
+    os.sched_setaffinity(tids[-1], {max(ALLOWED)})
+    context.found = {name: prey.masks() for name, prey in context.prey.items()}
+    context.agent = Agent(context)
+
+
+def unchanged(context):
+    return all(prey.masks() == context.found[name] for name, prey in context.prey.items())
+
+
+@case
+def observing_changes_nothing_and_foretells(context):
+    report = context.agent.once("--window", "3")
+    check(report["mode"] == "observe" and unchanged(context), "observing changed something")
+    groups = {group["tenant"]: group for group in report["groups"]}
+    check(set(groups) == set(WEIGHTS), f"{report}")
+    for name, group in groups.items():
+        check([c["pid"] for c in group["containers"]] == [context.prey[name].pid], f"{group}")
+        check(group["threadsSeen"] == THREADS, f"{group['threadsSeen']} threads of {name}, it has {THREADS}")
+        for gain in (group["forecast"]["cpuSets"], group["forecast"]["cpuSetsAndThreads"]):
+            check(0 < gain["low"] <= gain["likely"] * 1.001 <= gain["high"] * 1.002, f"{gain}")
+    homes = {name: cpus_in(group["containers"][0]["homeCpus"]) for name, group in groups.items()}
+    check(not homes["red"] & (homes["green"] | homes["blue"]), f"{homes}")
+    context.foretold = report
+    text = subprocess.run(context.agent.command("--once", "--window", "1"), stdout=subprocess.PIPE, text=True, timeout=120).stdout
+    for words in ("observing: nothing is changed", "CPU SETS AND THREADS", "red/server", "all (geometric mean)"):
+        check(words in text, text)
+
+
+@case
+def enforcing_holds_what_it_planned(context):
+    context.before = {name: prey.rate(MEASURE / 3) for name, prey in context.prey.items()}
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    planned = {group["tenant"]: cpus_in(group["containers"][0]["homeCpus"]) for group in context.foretold["groups"]}
+    check(apart(context)[0] == planned["red"], f"{apart(context)}, foretold {planned}")
+    context.sets = {name: prey.rate(MEASURE / 3) for name, prey in context.prey.items()}
+
+
+@case
+def a_foreign_change_is_repaired(context):
+    home = apart(context)
+    for tid in os.listdir(f"/proc/{context.prey['red'].pid}/task"):
+        os.sched_setaffinity(int(tid), ALLOWED)
+    within(10, "red back on its CPUs", lambda: apart(context) == home, 0.1)
+
+
+@case
+def who_ends_and_comes_again_is_noticed(context):
+    blue = context.prey["blue"]
+    blue.end()
+    blue.start(context)
+    began = time.monotonic()
+    within(10, "the new server on its CPUs", lambda: apart(context) and union(blue) != ALLOWED, 0.02)
+    context.figure(f"a server that was begun anew has its CPUs after {time.monotonic() - began:.2f} s")
+    context.found["blue"] = {tid: frozenset(ALLOWED) for tid in blue.masks()}
+
+
+@case
+def leaving_gives_back_what_was_found(context):
+    context.agent.stop()
+    check(unchanged(context), f"{ {name: prey.masks() for name, prey in context.prey.items()} }, found {context.found}")
+
+
+@case
+def after_a_kill_the_next_run_gives_back(context):
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    context.agent.process.kill()
+    context.agent.process.wait()
+    check(not unchanged(context), "a killed agent cannot give back")
+    context.agent.start()
+    within(20, "what the killed one had set is given back", lambda: "gave back what it had set" in context.agent.said(), 0.02)
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    context.agent.stop()
+    check(unchanged(context), f"{ {name: prey.masks() for name, prey in context.prey.items()} }, found {context.found}")
+
+
+@case
+def a_second_agent_is_refused(context):
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    done = subprocess.run(context.agent.command("--mode", "enforce", "--once", "--window", "1"), stderr=subprocess.PIPE, text=True, timeout=60)
+    check(done.returncode != 0 and "AgentRunning" in done.stderr, done.stderr)
+    context.agent.stop()
+
+
+def foretold(report, kind):
+    gain = report["forecast"][kind]
+    return f"{gain['likely']:.2f} ({gain['low']:.2f} to {gain['high']:.2f})"
+
+
+def geometric(now, before):
+    product = 1.0
+    for name in WEIGHTS:
+        product *= now[name] / before[name]
+    return product ** (1 / len(WEIGHTS))
+
+
+@case
+def hints_are_heard_and_withdrawn(context):
+    for prey in context.prey.values():  # the servers watch the file of their name
+        prey.hint = context.folder / f"{prey.name}.json"
+    hints = {name: {"hints": {"file": f"{context.folder}/hints/{{pid}}.json", "signal": "SIGUSR1"}} for name in WEIGHTS}
+    (context.folder / "hints").mkdir()
+    for prey in context.prey.values():
+        prey.hint.symlink_to(context.folder / "hints" / f"{prey.pid}.json")
+    agent = Agent(context, **hints)
+    agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    for name, prey in context.prey.items():
+        said = within(10, f"{name}'s hint", lambda prey=prey: prey.hint.exists() and json.loads(prey.hint.read_text()))
+        check(said["threads"] >= 1 and (name != "red" or said["threads"] == len(union(prey))), f"{name}: {said}")
+        check(cpus_in(said["cpus"]) == union(prey), f"{name}: {said}, runs on {union(prey)}")
+    now = {name: prey.rate(MEASURE / 3) for name, prey in context.prey.items()}
+    context.figure(f"CPU sets alone: foretold {foretold(context.foretold, 'cpuSets')}, then {geometric(context.sets, context.before):.2f}")
+    context.figure(f"CPU sets and threads: foretold {foretold(context.foretold, 'cpuSetsAndThreads')}, then {geometric(now, context.before):.2f}")
+    agent.stop()
+    check(unchanged(context), "masks differ")
+    check(not any(prey.hint.exists() for prey in context.prey.values()), "hints were left behind")
+
+
+@case
+def beside_a_static_kubelet_it_only_observes(context):
+    state = context.folder / "cpu_manager_state"
+    state.write_text('{"policyName":"static","defaultCpuSet":"0","checksum":1}')
+    agent = Agent(context)
+    agent.config.write_text(json.dumps({**json.loads(agent.config.read_text()), "kubeletState": str(state)}))
+    report = agent.once("--mode", "enforce", "--window", "1")
+    check(report["mode"] == "observe" and "static policy" in report["why"] and unchanged(context), f"{report}")
+
+
+@case
+def mistakes_are_named(context):
+    agent = Agent(context)
+    agent.config.write_text("groups:\n  - name: a\n    tenant: t\n    floor: 2\n    members: [{comand: x}]\n")
+    done = subprocess.run(agent.command("--once"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(done.returncode == 1, f"{done.returncode}")
+    for words in (":4: groups[0].floor: unknown field: it is spelt minCpus here", "comand: unknown field; did you mean command?"):
+        check(words in done.stderr, done.stderr)
+    for prey in context.prey.values():
+        prey.end()
+
+
+if __name__ == "__main__":
+    main("agent", [need_busy], prepare)
