@@ -112,13 +112,8 @@ std::vector<Positions> shareEvenly(const Positions& cpus, const std::vector<Posi
   }
   return result;
 }
-}  // namespace
-
-std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held) {
-  if (held.size() == 1) return {cpus};
-  if (cpus.size() < held.size()) return shareEvenly(cpus, held);
-
-  // A CPU that two containers hold stays with the first.
+// A CPU that two containers hold stays with the first.
+std::vector<Positions> split(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held, const std::vector<int>& fixed) {
   std::vector<Positions> result(held.size());
   Positions spare = cpus;
   for (std::size_t container = 0; container < held.size(); ++container) {
@@ -126,7 +121,7 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
       if (std::binary_search(spare.begin(), spare.end(), position)) moveOver(spare, result[container], {position});
     }
   }
-  const std::vector<int> sizes = sizesFor(cpus.size(), result);
+  const std::vector<int> sizes = fixed.empty() ? sizesFor(cpus.size(), result) : fixed;
   for (std::size_t container = 0; container < result.size(); ++container) {
     const Positions before = result[container];
     trim(layout, result[container], sizes[container]);
@@ -143,6 +138,43 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
     if (result[container].empty()) fillFresh(layout, spare, result[container], sizes[container]);
   }
   return result;
+}
+
+// Those with a size of their own apart, the others together as one; then these among themselves.
+std::vector<Positions> splitFixed(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held, const std::vector<int>& sizes) {
+  std::vector<Positions> parts(1);
+  std::vector<int> counts{static_cast<int>(cpus.size())};
+  std::vector<Positions> others;
+  for (std::size_t container = 0; container < held.size(); ++container) {
+    if (sizes[container] > 0) {
+      parts.push_back(held[container]);
+      counts.push_back(sizes[container]);
+      counts.front() -= sizes[container];
+      continue;
+    }
+    others.push_back(held[container]);
+    parts.front().insert(parts.front().end(), held[container].begin(), held[container].end());
+  }
+  std::sort(parts.front().begin(), parts.front().end());
+  parts.front().erase(std::unique(parts.front().begin(), parts.front().end()), parts.front().end());
+  const std::vector<Positions> apart = split(layout, cpus, parts, counts);
+  for (Positions& one : others)
+    std::erase_if(one, [&](int position) { return !std::binary_search(apart.front().begin(), apart.front().end(), position); });
+  std::vector<Positions> even = assignContainers(layout, apart.front(), others);
+  std::vector<Positions> result;
+  std::size_t nextApart = 1;
+  std::size_t nextEven = 0;
+  for (const int size : sizes) result.push_back(size > 0 ? apart[nextApart++] : std::move(even[nextEven++]));
+  return result;
+}
+}  // namespace
+
+std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held,
+                                        const std::vector<int>& sizes) {
+  if (held.size() == 1) return {cpus};
+  const auto fixed = static_cast<std::size_t>(std::accumulate(sizes.begin(), sizes.end(), 0));
+  if (fixed > 0 && fixed < cpus.size()) return splitFixed(layout, cpus, held, sizes);
+  return cpus.size() < held.size() ? shareEvenly(cpus, held) : split(layout, cpus, held, {});
 }
 
 namespace {

@@ -1,10 +1,11 @@
 // Container resource assignment: which of its group's CPUs each container gets, and from which memory nodes it allocates.
 //
-// Sizes are equal up to one CPU; who holds the larger share keeps it. A container keeps what it holds, gives up its most distant CPUs first, and is
-// filled with the nearest unassigned ones; one that holds nothing gets the run of CPUs that spans least. With fewer CPUs than containers each gets
-// one CPU, shared evenly. Memory nodes are derived from the whole set: for each CPU the nearest nodes with memory; they are widened by the next
-// nearest until they hold what is resident; a device's memory (MemoryKind::Device) is never among them. O(k * n log n) for k containers and n CPUs.
-// Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (container resource assignment).
+// Sizes are equal up to one CPU, unless some are given: then those first, and equal parts of the rest; who holds the larger share keeps it. A
+// container keeps what it holds, gives up its most distant CPUs first, and is filled with the nearest unassigned ones; one that holds nothing gets
+// the run of CPUs that spans least. With fewer CPUs than containers each gets one CPU, shared evenly. Memory nodes are derived from the whole set:
+// for each CPU the nearest nodes with memory; they are widened by the next nearest until they hold what is resident; a device's memory
+// (MemoryKind::Device) is never among them. O(k * n log n) for k containers and n CPUs. Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD
+// 2025 (container resource assignment).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,10 @@ namespace coterie::allocation {
 using Positions = std::vector<int>;  // ascending
 
 // cpus: the group's, at least one; held[c]: what container c holds of them (any subset). Every result is non-empty; together they are `cpus`.
-[[nodiscard]] std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held);
+// sizes[c]: CPUs of container c, 0 for an equal part of what the others leave, which at least one must have; empty: all parts are equal. Where
+// there are too few for that, all parts are equal.
+[[nodiscard]] std::vector<Positions> assignContainers(const Layout& layout, const Positions& cpus, const std::vector<Positions>& held,
+                                                      const std::vector<int>& sizes = {});
 
 // Distances between CPUs and memory. A copy of what it needs of the machine; O(nodes with CPUs * nodes) to make, O(CPUs of the set) to ask where the
 // nearest nodes hold what is resident.

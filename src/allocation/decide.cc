@@ -7,6 +7,7 @@
 #include "allocation/plan_steps.h"
 #include "allocation/planner.h"
 #include "allocation/policy.h"
+#include "allocation/roles.h"
 #include "allocation/sizing.h"
 
 namespace coterie::allocation {
@@ -34,15 +35,17 @@ std::string_view reasonName(ReasonCode code) {
     case ReasonCode::LoanParked: return "LoanParked";
     case ReasonCode::LoanRefusedIsolation: return "LoanRefusedIsolation";
     case ReasonCode::LendingOff: return "LendingOff";
+    case ReasonCode::SizedByInit: return "SizedByInit";
+    case ReasonCode::SidecarsApart: return "SidecarsApart";
     case ReasonCode::SharesFloat: return "SharesFloat";
   }
   return "Unknown";
 }
 
-std::vector<GroupTarget> emptyTargets(const Problem& problem) {
+std::vector<GroupTarget> emptyTargets(const std::vector<const GroupState*>& groups) {
   std::vector<GroupTarget> targets;
-  targets.reserve(problem.groups.size());
-  for (const GroupState* group : problem.groups) {
+  targets.reserve(groups.size());
+  for (const GroupState* group : groups) {
     GroupTarget target;
     target.id = group->id;
     for (const ContainerState& container : group->containers) {
@@ -98,8 +101,8 @@ MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {
   // Only isolated groups need to know how large the machine's units are: this is asked at every pass for every service that waits.
   const bool anyIsolated = isolated(newcomer) || std::any_of(snapshot.groups.begin(), snapshot.groups.end(), isolated);
   FloorCount count(anyIsolated ? unitSizes(makeLayout(*snapshot.machine, snapshot.reserved)) : UnitSizes{});
-  for (const GroupState& group : snapshot.groups) count.add(group);
-  count.add(newcomer);
+  for (const GroupState& group : snapshot.groups) count.add(shapeOf(group));
+  count.add(shapeOf(newcomer));
   return MilliCpu(std::max<std::int64_t>(0, count.cpus() - usableCpus(*snapshot.machine, snapshot.reserved).count()) * 1000);
 }
 

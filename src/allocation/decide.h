@@ -4,11 +4,12 @@
 // be held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership,
 // spec or machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. A tenant's cap ends what
 // its groups own (homes by capacity, pool shares by entitlement); idle time that they borrow is not counted. See docs in each file: sizing.h (how
-// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
-// Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
-// full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; who asks again and again uses
-// planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu &
-// Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
+// much), roles.h (what inits, sidecars and pauses add), selection.h (group resource selection: which CPUs), assignment.h (container resource
+// assignment), loans.h, plan_steps.h (order of steps). Guarantees: hard rules H1-H7 (below) hold after every step of every plan;
+// decide(apply(decide(s))) is empty when nothing changed and the bucket is full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64
+// + moves*n) for n CPUs and g groups; who asks again and again uses planner.h, which keeps what load does not change. Decisions in integers. Pure: no
+// clock, no I/O, no randomness. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment,
+// dynamic resource controller).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/container_role.h"
 #include "model/ids.h"
 #include "model/isolation.h"
 #include "model/machine.h"
@@ -25,7 +27,8 @@
 namespace coterie::allocation {
 
 enum class Band : std::uint8_t { High, Normal, Low };
-using coterie::Isolation;  // what no other tenant shares (isolation.h)
+using coterie::ContainerRole;  // what a container does in its group (roles.h)
+using coterie::Isolation;      // what no other tenant shares (isolation.h)
 enum class Lend : std::uint8_t { WhenIdle, Never };
 enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, KubeletStatic, Balloons, Drc };
 
@@ -37,6 +40,8 @@ struct ContainerState {
   int awakeLoanLanes{0};
   Bytes resident;             // H6: memory nodes are never narrowed below it
   std::int64_t cpuWeight{0};  // read back; 0: the actuator has no weights, so no SetWeight is planned
+  ContainerRole role{ContainerRole::App};
+  MilliCpu floor;  // of an init or a sidecar: what it needs; apps have the group's
 };
 
 struct GroupState {
@@ -46,7 +51,7 @@ struct GroupState {
   std::int64_t tenantWeight{100};  // > 0
   std::int64_t weight{100};        // > 0, within the tenant
   MilliCpu tenantCap;              // of what the tenant's groups own together, borrowed time apart; 0: none. Where its groups differ, the least
-  MilliCpu floor;                  // 0: none
+  MilliCpu floor;                  // of its apps together; 0: none
   MilliCpu ceiling;                // > 0; larger than the machine: none
   bool latencyCritical{true};
   Lend lend{Lend::WhenIdle};
@@ -121,7 +126,9 @@ enum class ReasonCode : std::uint8_t {
   LoanParked,              // a = lanes
   LoanRefusedIsolation,    // other = the owner
   LendingOff,
-  SharesFloat,  // baseline policies: floats over all CPUs
+  SizedByInit,    // a = milli-CPUs that its init needs, b = its floor without it
+  SidecarsApart,  // a = CPUs that its sidecars own
+  SharesFloat,    // baseline policies: floats over all CPUs
 };
 [[nodiscard]] std::string_view reasonName(ReasonCode code);
 

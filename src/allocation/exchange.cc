@@ -186,7 +186,8 @@ class Finder {
   // At least: as many as fit into a domain need not span, the others must.
   [[nodiscard]] std::int64_t leastOfContainers(int claimant, int entering) {
     const int containers = static_cast<int>(view_.homes[at(claimant)].size());
-    const int size = static_cast<int>(board_.owned(claimant).size()) / containers;
+    int size = static_cast<int>(board_.owned(claimant).size());  // of the smallest: sidecars have their own
+    for (const Positions& home : view_.homes[at(claimant)]) size = std::min(size, static_cast<int>(home.size()));
     if (size < 2) return 0;
     after_.clear();
     for (const int position : board_.owned(claimant)) {

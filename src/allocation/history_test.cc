@@ -16,6 +16,7 @@
 #include "allocation/layout.h"
 #include "allocation/planner.h"
 #include "allocation/replay.h"
+#include "allocation/roles.h"
 #include "allocation/sizing.h"
 #include "base/rng.h"
 #include "testing/machine_generator.h"
@@ -42,8 +43,8 @@ std::string text(const Snapshot& snapshot) {
         << (group.lend == Lend::Never ? " never lends" : "")
         << (isolated(group) ? " isolation " + std::to_string(static_cast<int>(group.isolation)) : "") << "\n";
     for (const ContainerState& one : group.containers) {
-      out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString()
-          << "\n";
+      out << "    " << one.id.value << " " << containerRoleName(one.role) << " " << one.floor.value << " home " << one.home.toString() << " loans "
+          << one.loans.toString() << " nodes " << one.memoryNodes.toString() << "\n";
     }
   }
   return out.str();
@@ -81,6 +82,7 @@ class History {
     config_.memoryNodes = !rng_.chance(10);
     weights_ = rng_.chance(50);
     isolation_ = rng_.chance(40);
+    roles_ = rng_.chance(40);
     if (rng_.chance(50)) {
       for (MilliCpu& cap : tenantCaps_) cap = someCap();
     }
@@ -136,7 +138,17 @@ class History {
     container.id = InstanceId(nextInstance_++);
     container.resident = Bytes(rng_.chance(10) ? rng_.between(0, std::int64_t{40} << 30) : std::int64_t{1} << 28);
     container.cpuWeight = weights_ ? 100 : 0;
+    if (roles_ && rng_.chance(50)) addRole(container);
     group.containers.push_back(container);
+  }
+  // As a container is found: what it may not do before it is in a plan, it does.
+  void addRole(ContainerState& container) {
+    container.role = static_cast<ContainerRole>(rng_.between(1, 3));
+    if (container.role == ContainerRole::Pause) {
+      if (rng_.chance(30)) container.home = machine_.online;
+      return;
+    }
+    if (rng_.chance(50)) container.floor = MilliCpu(rng_.chance(50) ? rng_.between(1, 999) : 1000 * rng_.between(1, 3));
   }
 
   void join() {
@@ -338,22 +350,33 @@ class History {
                        [&](const Reason& reason) { return reason.code == ReasonCode::IsolationBlocked && reason.group == group; });
   }
 
+  [[nodiscard]] const GroupState& stateOf(GroupId id) const {
+    return *std::find_if(snapshot_.groups.begin(), snapshot_.groups.end(), [&](const GroupState& one) { return one.id == id; });
+  }
+  // Without its pause containers.
+  [[nodiscard]] CpuSet ownedBy(const GroupTarget& target) const {
+    const GroupState& group = stateOf(target.id);
+    CpuSet home;
+    for (std::size_t c = 0; c < target.containers.size(); ++c) {
+      if (group.containers[c].role != ContainerRole::Pause) home |= target.containers[c].home;
+    }
+    return home;
+  }
+
   void checkFloors(const Plan& plan) {
     const int cpus = usableCpus(machine_, snapshot_.reserved).count();
     const UnitSizes units = unitSizes(makeLayout(machine_, snapshot_.reserved));
     FloorCount floors(units);
     bool anyIsolated = false;
     std::int64_t poolFloor = 0;
-    for (const GroupState& group : snapshot_.groups) floors.add(group);
+    for (const GroupState& group : snapshot_.groups) floors.add(shapeOf(group));
     bool pending = false;
     for (const GroupTarget& target : plan.groups) {
-      const GroupState& group =
-          *std::find_if(snapshot_.groups.begin(), snapshot_.groups.end(), [&](const GroupState& one) { return one.id == target.id; });
+      const GroupState group = shapeOf(stateOf(target.id));
       pending = pending || target.pending;
       anyIsolated = anyIsolated || isolated(group);
       if (target.pending) continue;
-      CpuSet home;
-      for (const ContainerTarget& container : target.containers) home |= container.home;
+      const CpuSet home = ownedBy(target);
       if (target.inPool) {
         poolFloor += group.floor.value;
       } else if (home.count() < cpusForFloor(group.floor) && !stays(plan, target.id)) {
@@ -369,13 +392,12 @@ class History {
 
   // Whole CPUs are within one CPU of the entitlement, unless floors or a pool say otherwise (kinds apart: not checked on mixed machines).
   void checkRounding(const Plan& plan) {
-    const bool plain = plan.pool.empty() && std::all_of(snapshot_.groups.begin(), snapshot_.groups.end(),
-                                                        [](const GroupState& group) { return group.floor.value == 0 && !isolated(group); });
+    const bool plain = plan.pool.empty() && std::all_of(snapshot_.groups.begin(), snapshot_.groups.end(), [](const GroupState& group) {
+                         return group.floor.value == 0 && !hasRoles(group) && !isolated(group);
+                       });
     if (!plain || whole_.cpus.front().capacity != whole_.cpus.back().capacity) return;
     for (const GroupTarget& target : plan.groups) {
-      CpuSet home;
-      for (const ContainerTarget& container : target.containers) home |= container.home;
-      const std::int64_t cpus = home.count();
+      const std::int64_t cpus = ownedBy(target).count();
       if (!target.pending && std::abs(1000 * cpus - target.entitlement.value) >= 1000) fail("rounding beyond a CPU\n" + text(snapshot_) + text(plan));
     }
   }
@@ -429,6 +451,7 @@ class History {
   bool cutsSets_{false};
   bool weights_{false};
   bool isolation_{false};
+  bool roles_{false};
   Config config_;
   Snapshot snapshot_;
   Snapshot before_;

@@ -69,7 +69,7 @@ class Improver {
     const std::vector<int>& cpus = board_.owned(claimant);
     if (held.empty() || cpus.empty()) return {cpus};
     for (Positions& one : held) std::erase_if(one, [&](int position) { return board_.owner(position) != claimant; });
-    return assignContainers(layout_, cpus, held);
+    return assignContainers(layout_, cpus, held, movables_[at(claimant)].sizes);
   }
 
   [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {

@@ -26,6 +26,7 @@ struct Movable {
   bool rooted{false};                 // not even then: units are short, and what it left would be taken by the next decision
   bool mayMove{true};                 // not within its interval; not the pool
   std::vector<Positions> containers;  // what each container holds now; none: the pool
+  std::vector<int> sizes;             // assignContainers()
 };
 struct MoveOutcome {
   std::vector<std::vector<Positions>> homes;  // per claimant: its containers' CPUs (container resource assignment of the result)

@@ -6,6 +6,7 @@
 #include "allocation/assignment.h"
 #include "allocation/isolation.h"
 #include "allocation/layout.h"
+#include "allocation/roles.h"
 #include "allocation/sizing.h"
 
 namespace coterie::allocation {
@@ -29,9 +30,20 @@ const GroupTarget* findTarget(const Plan& plan, GroupId id) {
   return found == plan.groups.end() ? nullptr : &*found;
 }
 
+// What it owns: pause containers stand beside others, and own nothing.
 CpuSet homeOf(const GroupState& group) {
   CpuSet home;
-  for (const ContainerState& container : group.containers) home |= container.home;
+  for (const ContainerState& container : group.containers) {
+    if (container.role != ContainerRole::Pause) home |= container.home;
+  }
+  return home;
+}
+
+CpuSet pausesOf(const GroupState& group) {
+  CpuSet home;
+  for (const ContainerState& container : group.containers) {
+    if (container.role == ContainerRole::Pause) home |= container.home;
+  }
   return home;
 }
 
@@ -60,15 +72,20 @@ std::int64_t sizeOf(const Machine& machine, const CpuSet& nodes) {
   return bytes;
 }
 
-// Groups on every CPU, as indices into the snapshot's groups.
-std::vector<std::vector<int>> ownersByCpu(const Snapshot& snapshot) {
-  std::vector<std::vector<int>> owners(at(snapshot.machine->online.last() + 1));
+// A group on a CPU: an index into the snapshot's groups.
+struct Stander {
+  int group{0};
+  bool pause{false};  // only a pause container of it
+};
+std::vector<std::vector<Stander>> standersByCpu(const Snapshot& snapshot) {
+  std::vector<std::vector<Stander>> standers(at(snapshot.machine->online.last() + 1));
   for (std::size_t g = 0; g < snapshot.groups.size(); ++g) {
-    for (const int cpu : homeOf(snapshot.groups[g])) {
-      if (at(cpu) < owners.size()) owners[at(cpu)].push_back(static_cast<int>(g));
+    const CpuSet home = homeOf(snapshot.groups[g]);
+    for (const int cpu : home | pausesOf(snapshot.groups[g])) {
+      if (at(cpu) < standers.size()) standers[at(cpu)].push_back({static_cast<int>(g), !home.contains(cpu)});
     }
   }
-  return owners;
+  return standers;
 }
 
 class StateCheck {
@@ -97,6 +114,11 @@ class StateCheck {
     const GroupState* then = findGroup(before_, group.id);
     return then != nullptr && homeOf(*then).contains(cpu);
   }
+  [[nodiscard]] bool heldBefore(const Stander& one, int cpu) const {
+    const GroupState* then = findGroup(before_, groupOf(one).id);
+    return then != nullptr && (homeOf(*then).contains(cpu) || (one.pause && pausesOf(*then).contains(cpu)));
+  }
+  [[nodiscard]] const GroupState& groupOf(const Stander& one) const { return now_.groups[at(one.group)]; }
 
   // Does the group stand on this CPU only by a SwapHome step?
   [[nodiscard]] bool swapped(const GroupState& group, int cpu) const {
@@ -109,33 +131,33 @@ class StateCheck {
   }
 
   void checkOwners() {
-    const auto owners = ownersByCpu(now_);
-    for (std::size_t cpu = 0; cpu < owners.size(); ++cpu) {
+    const auto standers = standersByCpu(now_);
+    for (std::size_t cpu = 0; cpu < standers.size(); ++cpu) {
       const int id = static_cast<int>(cpu);
-      if (owners[cpu].size() < 2 || old(owners[cpu], id) || pooled(owners[cpu], id)) continue;
-      std::vector<int> settled = owners[cpu];
-      std::erase_if(settled, [&](int g) { return swapped(now_.groups[at(g)], id); });
-      const bool swap = settled.size() < owners[cpu].size();
-      if (swap && !(before_.pool.contains(id) && plan_.pool.contains(id)) && !sameTenant(owners[cpu])) {
-        fail(5, now_.groups[at(owners[cpu].front())], {}, id, "a swap shares a CPU across tenants");
+      if (standers[cpu].size() < 2 || old(standers[cpu], id) || pooled(standers[cpu], id)) continue;
+      std::vector<Stander> settled = standers[cpu];
+      std::erase_if(settled, [&](const Stander& one) { return swapped(groupOf(one), id); });
+      const bool swap = settled.size() < standers[cpu].size();
+      if (swap && !(before_.pool.contains(id) && plan_.pool.contains(id)) && !sameTenant(standers[cpu])) {
+        fail(5, groupOf(standers[cpu].front()), {}, id, "a swap shares a CPU across tenants");
       }
-      if (settled.size() > 1 && !old(settled, id) && !pooled(settled, id)) fail(1, now_.groups[at(settled.back())], {}, id, "a CPU has two owners");
+      if (settled.size() > 1 && !old(settled, id) && !pooled(settled, id)) fail(1, groupOf(settled.back()), {}, id, "a CPU has two owners");
     }
   }
 
   // All of them were there before: whoever leaves has only not left yet.
-  [[nodiscard]] bool old(const std::vector<int>& owners, int cpu) const {
-    return std::all_of(owners.begin(), owners.end(), [&](int g) { return heldBefore(now_.groups[at(g)], cpu); });
+  [[nodiscard]] bool old(const std::vector<Stander>& standers, int cpu) const {
+    return std::all_of(standers.begin(), standers.end(), [&](const Stander& one) { return heldBefore(one, cpu); });
   }
-  // They share it by right: members of the new pool and, where the pool had it before, members of the old one.
-  [[nodiscard]] bool pooled(const std::vector<int>& owners, int cpu) const {
-    return plan_.pool.contains(cpu) && std::all_of(owners.begin(), owners.end(), [&](int g) {
-             const GroupTarget* target = findTarget(plan_, now_.groups[at(g)].id);
-             return (target != nullptr && target->inPool) || (before_.pool.contains(cpu) && heldBefore(now_.groups[at(g)], cpu));
+  // They share it by right: members of the new pool and pause containers, and, where the pool had it before, members of the old one.
+  [[nodiscard]] bool pooled(const std::vector<Stander>& standers, int cpu) const {
+    return plan_.pool.contains(cpu) && std::all_of(standers.begin(), standers.end(), [&](const Stander& one) {
+             const GroupTarget* target = findTarget(plan_, groupOf(one).id);
+             return one.pause || (target != nullptr && target->inPool) || (before_.pool.contains(cpu) && heldBefore(one, cpu));
            });
   }
-  [[nodiscard]] bool sameTenant(const std::vector<int>& owners) const {
-    return std::all_of(owners.begin(), owners.end(), [&](int g) { return now_.groups[at(g)].tenant == now_.groups[at(owners.front())].tenant; });
+  [[nodiscard]] bool sameTenant(const std::vector<Stander>& standers) const {
+    return std::all_of(standers.begin(), standers.end(), [&](const Stander& one) { return groupOf(one).tenant == groupOf(standers.front()).tenant; });
   }
 
   void checkLoans() {
@@ -172,8 +194,8 @@ class StateCheck {
       for (const GroupState& other : now_.groups) {
         if (other.tenant == group.tenant) continue;
         const GroupState* otherThen = findGroup(before_, other.id);
-        const CpuSet there = activeOf(other) & units;
-        const CpuSet old = otherThen == nullptr ? CpuSet{} : activeOf(*otherThen) & unitsThen;
+        const CpuSet there = (activeOf(other) | pausesOf(other)) & units;
+        const CpuSet old = otherThen == nullptr ? CpuSet{} : (activeOf(*otherThen) | pausesOf(*otherThen)) & unitsThen;
         if (!there.isSubsetOf(old)) fail(5, group, {}, (there - old).first(), "another tenant stands in a unit of an isolated group");
       }
     }
@@ -240,6 +262,23 @@ void checkWriters(const Plan& plan, std::vector<Violation>& found) {
     entry->second = index;
   }
 }
+// Sidecars are apart from apps and inits where there are CPUs enough; pauses stand in the pool, or on their own group's CPUs.
+void checkRoles(const GroupState& group, const GroupTarget& target, const CpuSet& pool, std::vector<Violation>& found) {
+  if (!hasRoles(group) || target.pending) return;
+  CpuSet apps;
+  CpuSet sidecars;
+  CpuSet pauses;
+  for (std::size_t c = 0; c < group.containers.size(); ++c) {
+    const ContainerRole role = group.containers[c].role;
+    (role == ContainerRole::Pause ? pauses : role == ContainerRole::Sidecar ? sidecars : apps) |= target.containers[c].home;
+  }
+  const bool room = (apps | sidecars).count() >= leastCpus(shapeOf(group));
+  if (!target.inPool && room && apps.intersects(sidecars))
+    found.push_back({8, group.id, {}, (apps & sidecars).first(), "a sidecar shares with an app"});
+  const CpuSet wanted = pool.empty() || isolated(group) ? apps | sidecars : pool;
+  if (!pauses.empty() && pauses != wanted && !(apps | sidecars).empty()) found.push_back({8, group.id, {}, -1, "a pause is not where it should be"});
+}
+
 // A group of `snapshot` and where it stands.
 struct Standing {
   const GroupState* group;
@@ -252,8 +291,9 @@ std::int64_t floorInUnits(const Snapshot& snapshot, const Standing& one, const U
   const CpuSet usable = usableCpus(*snapshot.machine, snapshot.reserved);
   int smallest = one.home.count();
   for (const int cpu : one.home) smallest = std::min(smallest, (unitsOf(*snapshot.machine, CpuSet{cpu}, one.group->isolation) & usable).count());
-  const bool needed = one.home.count() - smallest < std::max<std::int64_t>(1, cpusForFloor(one.group->floor));
-  return 1000 * std::max<std::int64_t>(cpusForFloor(*one.group, units), needed ? one.home.count() : 0);
+  const GroupState shape = shapeOf(*one.group);
+  const bool needed = one.home.count() - smallest < std::max<std::int64_t>(1, cpusForFloor(shape.floor));
+  return 1000 * std::max<std::int64_t>(cpusForFloor(shape, units), needed ? one.home.count() : 0);
 }
 
 void checkCaps(const Snapshot& snapshot, const std::vector<Standing>& all, std::vector<Violation>& found) {
@@ -271,8 +311,9 @@ void checkCaps(const Snapshot& snapshot, const std::vector<Standing>& all, std::
     Tally& tally = tenants[one.group->tenant];
     const std::int64_t cap = one.group->tenantCap.value;
     if (cap > 0 && (tally.cap == 0 || cap < tally.cap)) tally.cap = cap;
-    const std::int64_t floor = one.group->floor.value;
-    if (isolated(*one.group)) {
+    const GroupState shape = shapeOf(*one.group);
+    const std::int64_t floor = shape.floor.value;
+    if (isolated(shape)) {
       tally.floors += floorInUnits(snapshot, one, units);
     } else {
       tally.floors += floor >= 1000 ? (floor + 999) / 1000 * 1000 : std::max<std::int64_t>(1, floor);
@@ -287,6 +328,22 @@ void checkCaps(const Snapshot& snapshot, const std::vector<Standing>& all, std::
 }
 }  // namespace
 
+namespace {
+void checkUnits(const Snapshot& before, const Plan& plan, const Standing& one, std::vector<Violation>& found) {
+  if (!isolated(*one.group) || one.home.empty()) return;  // pause containers alone are in the pool
+  if (one.target->inPool) found.push_back({5, one.group->id, {}, -1, "an isolated group is in the pool"});
+  const CpuSet units = unitsOf(*before.machine, one.home, one.group->isolation) & usableCpus(*before.machine, before.reserved);
+  for (const GroupTarget& other : plan.groups) {
+    const GroupState* state = findGroup(before, other.id);
+    if (state == nullptr || state->tenant == one.group->tenant) continue;
+    for (const ContainerTarget& container : other.containers) {
+      const CpuSet near = (container.home | container.loans) & units;
+      if (!near.empty()) found.push_back({5, one.group->id, container.id, near.first(), "a target of another tenant in a unit of an isolated group"});
+    }
+  }
+}
+}  // namespace
+
 std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const Config& config) {
   std::vector<Violation> found;
   const CpuSet usable = usableCpus(*before.machine, before.reserved);
@@ -294,33 +351,27 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
   CpuSet taken;
   std::vector<Standing> standings;
   for (const GroupTarget& target : plan.groups) {
+    const GroupState* group = findGroup(before, target.id);
     CpuSet home;
     CpuSet loans;
-    for (const ContainerTarget& container : target.containers) {
-      home |= container.home;
+    CpuSet pauses;
+    for (std::size_t c = 0; c < target.containers.size(); ++c) {
+      const ContainerTarget& container = target.containers[c];
+      const bool pause = group != nullptr && group->containers[c].role == ContainerRole::Pause;
+      (pause ? pauses : home) |= container.home;
       loans |= container.loans;
       const int lanes = target.inPool && !floating && config.policy == PolicyName::Drc ? 1 : container.home.count();
       if (container.ownLanes > std::max(1, lanes)) found.push_back({2, target.id, container.id, -1, "more own lanes than CPUs"});
       if (container.home.empty() && !target.pending) found.push_back({4, target.id, container.id, -1, "a target without a home"});
     }
+    if (config.policy == PolicyName::Drc && group != nullptr) checkRoles(*group, target, plan.pool, found);
+    if (!pauses.isSubsetOf(usable)) found.push_back({3, target.id, {}, (pauses - usable).first(), "a pause on a CPU that nobody may use"});
     if (!home.isSubsetOf(usable)) found.push_back({3, target.id, {}, (home - usable).first(), "a target on a CPU that nobody may use"});
     if (!loans.isSubsetOf(usable)) found.push_back({3, target.id, {}, (loans - usable).first(), "a loan on a CPU that nobody may use"});
-    const GroupState* group = findGroup(before, target.id);
-    if (group != nullptr && isolated(*group) && config.policy == PolicyName::Drc && !target.pending) {
-      if (target.inPool) found.push_back({5, target.id, {}, -1, "an isolated group is in the pool"});
-      const CpuSet units = unitsOf(*before.machine, home, group->isolation) & usable;
-      for (const GroupTarget& other : plan.groups) {
-        const GroupState* state = findGroup(before, other.id);
-        if (state == nullptr || state->tenant == group->tenant) continue;
-        for (const ContainerTarget& container : other.containers) {
-          const CpuSet near = (container.home | container.loans) & units;
-          if (!near.empty()) found.push_back({5, target.id, container.id, near.first(), "a target of another tenant in a unit of an isolated group"});
-        }
-      }
-    }
+    if (config.policy == PolicyName::Drc && group != nullptr && !target.pending) checkUnits(before, plan, {group, &target, home}, found);
     if (home.intersects(loans)) found.push_back({2, target.id, {}, (home & loans).first(), "a target is home and loan"});
     if (target.inPool) {
-      if (home != plan.pool && !target.pending) found.push_back({1, target.id, {}, -1, "a pool member's home is not the pool"});
+      if ((home | pauses) != plan.pool && !target.pending) found.push_back({1, target.id, {}, -1, "a pool member's home is not the pool"});
     } else {
       if (home.intersects(taken)) found.push_back({1, target.id, {}, (home & taken).first(), "two targets share a CPU"});
       if (home.intersects(plan.pool)) found.push_back({1, target.id, {}, (home & plan.pool).first(), "a target shares a CPU with the pool"});

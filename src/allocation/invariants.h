@@ -13,6 +13,9 @@
 // H7 one writer per field: two writes of one field of one container wait for each other, in order.
 // Cap (policy drc): the homes of a tenant's exclusive groups, by capacity, and the pool shares of the others, by entitlement, sum to no more than its
 //    cap; where its floors (those of a CPU or more rounded up) sum to more than that, to no more than these.
+// Roles (rule 8, policy drc): an exclusive group's sidecars are apart from its apps and inits where it has CPUs enough; pause containers stand in the
+//    pool, or where there is none and in isolated groups on their own group's home. They own nothing: no other rule counts them among the owners,
+//    and nobody enters a CPU outside of the pool on which another's still stands.
 // What was wrong before the plan is no violation while it lasts. O(containers * n) per check. Pure. Thread-compatible.
 #pragma once
 
@@ -24,7 +27,7 @@
 namespace coterie::allocation {
 
 struct Violation {
-  int rule{0};  // 1..7; 0: a tenant's cap
+  int rule{0};  // 1..7; 0: a tenant's cap; 8: roles
   GroupId group;
   InstanceId container;
   int cpu{-1};  // a CPU or memory node id, or a step's index for H7

@@ -8,8 +8,8 @@ namespace coterie::allocation {
 namespace {
 // Both name every member, so that one that is added is thought of here: does the placement depend on it?
 bool sameForPlacement(const ContainerState& now, const ContainerState& then) {
-  const auto& [id, home, memoryNodes, loans, awakeLoanLanes, resident, cpuWeight] = now;
-  return id == then.id && home == then.home;  // resident: see renewMemory()
+  const auto& [id, home, memoryNodes, loans, awakeLoanLanes, resident, cpuWeight, role, floor] = now;
+  return id == then.id && home == then.home && role == then.role && floor == then.floor;  // resident: see renewMemory()
 }
 
 bool sameForPlacement(const GroupState& now, const GroupState& then) {

@@ -185,10 +185,13 @@ class Lender {
   CpuSet found_;  // scratch
 };
 
+// Only apps have lanes.
+bool mayBorrow(const ContainerState& container) { return container.role == ContainerRole::App; }
+
 // How many loan lanes the group shall have awake, from its demand and what it has now.
 int wantedLanes(const LoanParty& party, int now, const Snapshot& snapshot, const Config& config, std::optional<Instant>& again) {
   const GroupState& group = *party.group;
-  const int existing = group.loanLanes * static_cast<int>(group.containers.size());
+  const int existing = group.loanLanes * static_cast<int>(std::count_if(group.containers.begin(), group.containers.end(), mayBorrow));
   const std::int64_t excess = std::min(group.demand, group.ceiling).value - party.target->entitlement.value;
   if (!config.lending || existing == 0) return 0;
   if (excess > 0) {
@@ -215,7 +218,7 @@ void handOut(const Borrower& borrower, const LoanParty& party) {
   for (const int cpu : borrower.cpus) {
     std::size_t keeper = group.containers.size();
     for (std::size_t c = 0; c < group.containers.size() && keeper == group.containers.size(); ++c) {
-      if (group.containers[c].loans.contains(cpu) && targets[c].awakeLoanLanes < group.loanLanes) keeper = c;
+      if (mayBorrow(group.containers[c]) && group.containers[c].loans.contains(cpu) && targets[c].awakeLoanLanes < group.loanLanes) keeper = c;
     }
     if (keeper < group.containers.size()) {
       assign(keeper, cpu);
@@ -224,11 +227,12 @@ void handOut(const Borrower& borrower, const LoanParty& party) {
     }
   }
   for (const int cpu : left) {
-    std::size_t least = 0;
-    for (std::size_t c = 1; c < targets.size(); ++c) {
-      if (targets[c].awakeLoanLanes < targets[least].awakeLoanLanes) least = c;
+    std::size_t least = targets.size();
+    for (std::size_t c = 0; c < targets.size(); ++c) {
+      if (!mayBorrow(group.containers[c])) continue;
+      if (least == targets.size() || targets[c].awakeLoanLanes < targets[least].awakeLoanLanes) least = c;
     }
-    assign(least, cpu);
+    assign(least, cpu);  // there is one: no lane is wanted without
   }
 }
 

@@ -8,6 +8,7 @@
 #include "allocation/assignment.h"
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
+#include "allocation/roles.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -20,10 +21,15 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Placer {
  public:
   Placer(const Problem& problem, const std::vector<bool>& pinned)
-      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {}
+      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {
+    shapes_.reserve(groups_.size());
+    for (const GroupState*& group : groups_) {
+      if (hasRoles(*group)) group = &shapes_.emplace_back(shapeOf(*group));
+    }
+  }
 
   Placement run() {
-    placement_.groups = emptyTargets(problem_);
+    placement_.groups = emptyTargets(groups_);
     units_ = unitSizes(layout_);
     pending_ = choosePending(groups_, layout_.size(), units_);
     while (!claim()) pendOneIsolated();
@@ -31,8 +37,9 @@ class Placer {
     sayEntitlements();
     select();
     assign();
-    fillMemory(problem_, placement_.groups);
     placement_.homes = HomeMap(layout_, placement_.groups, placement_.pool);
+    cast();
+    fillMemory(problem_, placement_.groups);
     sortReasons();
     return std::move(placement_);
   }
@@ -194,7 +201,7 @@ class Placer {
       claimant.group = static_cast<int>(g);
       claimant.tenant = groups_[g]->tenant;
       claimant.entitlement = sizing_.milli[g];
-      claimant.need = std::max<std::int64_t>(1, cpusForFloor(*groups_[g], units_));
+      claimant.need = needOf(*groups_[g], units_);
       claimant.tenantLimit = limits[at(sizing_.tenantOf[g])];
       claimantOf_[g] = static_cast<int>(claimants_.size());
       claimants_.push_back(claimant);
@@ -316,6 +323,7 @@ class Placer {
       movables[c].isolation = group.isolation;
       movables[c].mayMove = mayMove(group, problem_);
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
+      movables[c].sizes = fixedSizes(group);
     }
     const std::int64_t level = bucketNow(problem_).level.value;
     MoveOutcome outcome = improve(*board_, holders_, movables, level, problem_.config);
@@ -372,9 +380,25 @@ class Placer {
         target.containers[c].ownLanes = static_cast<int>(homes[c].size());
       }
       if (isolated(*groups_[g])) limitLanes(target, groups_[g]->ceiling);
-      target.cpuWeight = 100 * static_cast<std::int64_t>(homes.size());
+      target.cpuWeight = 100 * sharersOf(*problem_.groups[g]);
       sayPlace(g, cpus);
     }
+  }
+
+  // From shapes to all containers.
+  void cast() {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g] == problem_.groups[g]) continue;
+      placement_.groups[g].containers = castOf(*problem_.groups[g], placement_.groups[g], placement_.pool);
+      sayRoles(g);
+    }
+  }
+
+  void sayRoles(std::size_t g) {
+    const GroupState& group = *problem_.groups[g];
+    if (pending_[g]) return;
+    if (const MilliCpu added = addedByInits(group); added.value > 0) say(g, ReasonCode::SizedByInit, (group.floor + added).value, group.floor.value);
+    if (const std::int64_t apart = leastCpus(*groups_[g]) - 1; apart > 0 && !inPool_[g]) say(g, ReasonCode::SidecarsApart, apart);
   }
 
   // Whole units may be more than a ceiling: what is above it stays idle.
@@ -424,8 +448,9 @@ class Placer {
 
   const Problem& problem_;
   const Layout& layout_;
-  const std::vector<const GroupState*>& groups_;
-  const std::vector<bool>& pinned_;  // per group
+  std::vector<GroupState> shapes_;         // of groups with roles
+  std::vector<const GroupState*> groups_;  // as the stages see them
+  const std::vector<bool>& pinned_;        // per group
   Placement placement_;
   std::vector<bool> pending_;
   std::vector<bool> inPool_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocation/isolation.h"
+#include "allocation/roles.h"
 #include "allocation/step_items.h"
 #include "allocation/unit_guard.h"
 
@@ -103,7 +104,8 @@ class StepPlanner {
   }
 
   [[nodiscard]] std::int64_t leafWeight(const StepItem& item) const {
-    return std::clamp<std::int64_t>(item.groupTarget->cpuWeight / static_cast<std::int64_t>(item.group->containers.size()), 1, 10000);
+    if (item.state->role == ContainerRole::Pause) return 1;
+    return std::clamp<std::int64_t>(item.groupTarget->cpuWeight / sharersOf(*item.group), 1, 10000);
   }
   [[nodiscard]] static bool loansDiffer(const StepItem& item) {
     return item.state->loans != item.target->loans || item.state->awakeLoanLanes != item.target->awakeLoanLanes;
@@ -273,7 +275,7 @@ class StepPlanner {
   void giveUpOne() {
     for (const bool onlyIsolated : {true, false}) {
       for (StepItem& item : items_.all) {
-        if (item.settled || (onlyIsolated && !isolated(*item.group))) continue;
+        if (item.settled || (onlyIsolated && !item.apart())) continue;
         item.settled = item.stuck = true;
         incomplete_.push_back(item.groupIndex);
         blocked_[at(item.groupIndex)] = true;
@@ -306,9 +308,12 @@ class StepPlanner {
     return !part.empty() && stepTo(item, StepKind::WidenHome, part, waits);
   }
 
+  // It may stand where its group does not.
+  [[nodiscard]] static bool pauses(const StepItem& item) { return item.state->role == ContainerRole::Pause; }
+
   bool ontoOwnGroup(StepItem& item) {
     for (const StepItem& other : items_.all) {
-      if (&other == &item || other.groupIndex != item.groupIndex) continue;
+      if (&other == &item || other.groupIndex != item.groupIndex || pauses(other)) continue;
       const CpuSet& kept = items_.keptBy(other);
       const int id = !kept.empty() ? kept.first() : other.last != kNoStep ? steps_[at(other.last)].cpus.first() : -1;
       if (id < 0 || (item.asides > 0 && items_.wayOf(item).aside.contains(id))) continue;
@@ -325,7 +330,9 @@ class StepPlanner {
   // Onto a CPU that another container of the group holds and has not left either: the group draws together and leaves the rest.
   bool ontoSibling(StepItem& item) {
     for (const StepItem& other : items_.all) {
-      if (&other == &item || other.groupIndex != item.groupIndex || other.settled || other.stepAside != kNoStep || other.narrow != kNoStep) continue;
+      if (&other == &item || other.groupIndex != item.groupIndex || pauses(other) || other.settled || other.stepAside != kNoStep ||
+          other.narrow != kNoStep)
+        continue;
       for (const int position : items_.wayOf(other).leaving) {
         const int id = layout_.ids[at(position)];
         if (item.state->home.contains(id) || poolAlways_.contains(id)) continue;
@@ -362,7 +369,7 @@ class StepPlanner {
   }
 
   bool ontoSameTenant(StepItem& item) {
-    if (isolated(*item.group)) return false;
+    if (item.apart()) return false;
     for (const int position : items_.wayOf(item).entering) {
       std::vector<int> waits;
       awaitLoans(item, position, waits);
@@ -372,7 +379,7 @@ class StepPlanner {
         if (leaver.groupIndex == item.groupIndex) continue;
         const int release = items_.releaseOf(leaver, layout_.ids[at(position)]);
         if (release != kNoStep) waits.push_back(release);
-        same = same && (release != kNoStep || (leaver.group->tenant == item.group->tenant && !isolated(*leaver.group) && !leaver.stuck));
+        same = same && (release != kNoStep || (leaver.group->tenant == item.group->tenant && !leaver.apart() && !leaver.stuck));
       }
       if (same) return stepTo(item, StepKind::SwapHome, CpuSet{layout_.ids[at(position)]}, waits);
     }

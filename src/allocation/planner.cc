@@ -45,7 +45,7 @@ class MachineView {
 Plan nothingToGive(const Problem& problem) {  // everybody waits, nobody is touched
   Plan plan;
   plan.bucket = problem.snapshot.bucket;
-  plan.groups = emptyTargets(problem);
+  plan.groups = emptyTargets(problem.groups);
   for (GroupTarget& target : plan.groups) {
     target.pending = true;
     plan.reasons.push_back({target.id, ReasonCode::PendingInsufficientCpu, 1000, 0, {}});

@@ -28,7 +28,7 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan);
 [[nodiscard]] Plan planBalloons(const Problem& problem);
 
 // One target per group, containers named, nothing placed.
-[[nodiscard]] std::vector<GroupTarget> emptyTargets(const Problem& problem);
+[[nodiscard]] std::vector<GroupTarget> emptyTargets(const std::vector<const GroupState*>& groups);
 // Puts every container of the group on `cpus`.
 void placeOnAll(GroupTarget& target, const CpuSet& cpus);
 // Fills memory nodes from homes; a target without a home (Pending) keeps none.

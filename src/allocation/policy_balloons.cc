@@ -9,6 +9,7 @@
 
 #include "allocation/assignment.h"
 #include "allocation/policy.h"
+#include "allocation/roles.h"
 #include "allocation/sizing.h"
 #include "allocation/topology_picker.h"
 
@@ -24,7 +25,7 @@ class Balloons {
 
   Plan run() {
     plan_.bucket = problem_.snapshot.bucket;
-    plan_.groups = emptyTargets(problem_);
+    plan_.groups = emptyTargets(problem_.groups);
     hold();
     for (std::size_t g = 0; g < held_.size(); ++g) deflate(g);
     for (std::size_t g = 0; g < held_.size(); ++g) inflate(g);
@@ -99,7 +100,7 @@ class Balloons {
     for (std::size_t g = 0; g < held_.size(); ++g) {
       GroupTarget& target = plan_.groups[g];
       if (target.pending) continue;
-      target.cpuWeight = 100 * static_cast<std::int64_t>(target.containers.size());
+      target.cpuWeight = 100 * sharersOf(*problem_.groups[g]);
       target.inPool = held_[g].empty();
       placeOnAll(target, target.inPool ? plan_.pool : layout_.toSet(held_[g]));
       if (target.inPool) {

@@ -67,6 +67,9 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant) {
     case ReasonCode::LoanParked: return {WhyNotMore, "its queue is empty: " + number(a) + (a == 1 ? " loan lane sleeps" : " loan lanes sleep")};
     case ReasonCode::LoanRefusedIsolation: return {WhyNotMore, "isolation forbids borrowing from a neighbour"};
     case ReasonCode::LendingOff: return {WhyNotMore, "lending is off"};
+    case ReasonCode::SizedByInit:
+      return {WhyThisMany, "its init container needs " + milli(a) + ", " + milli(b) + " are needed afterwards: the rest is given back then"};
+    case ReasonCode::SidecarsApart: return {WhyThisMany, "of its CPUs, " + number(a) + (a == 1 ? " is" : " are") + " its sidecars' alone"};
     case ReasonCode::SharesFloat: return {WhyThese, "this policy pins nothing: it floats over all CPUs"};
   }
   return {WhyThese, {}};

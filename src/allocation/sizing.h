@@ -49,6 +49,7 @@ struct FloorCount {
 };
 [[nodiscard]] std::int64_t cpusForFloor(MilliCpu floor);  // rounded up
 
+// All groups from here on are shapes (roles.h).
 // Which groups become Pending because their floors no longer fit: the youngest of the lowest band first, none without need. `groups` ascending by id.
 [[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus, const UnitSizes& units = {});
 
@@ -87,8 +88,11 @@ struct Claimant {
   [[nodiscard]] int total() const;
 };
 
-// Who is in the pool: entitled to less than a CPU; and, where slow cores leave fewer CPUs than needs, the least entitled of those with a floor below
-// a CPU.
+// Whole CPUs that an exclusive group cannot do without.
+[[nodiscard]] std::int64_t needOf(const GroupState& group, const UnitSizes& units);
+
+// Who is in the pool: entitled to less than a CPU (with sidecars: to fewer than keep them apart, roles.h); and, where slow cores leave fewer CPUs
+// than needs, the least entitled of those with a floor below a CPU.
 [[nodiscard]] std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
                                            const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units = {});
 

@@ -85,6 +85,9 @@ struct StepItem {
   int last{kNoStep};    // the write that brings it home
   bool settled{false};  // nothing more to plan for its home
   bool stuck{false};    // stays on what it has: others do without it
+  // A pause container disturbs nobody beside whom it stands.
+  [[nodiscard]] Isolation isolation() const { return state->role == ContainerRole::Pause ? Isolation::None : group->isolation; }
+  [[nodiscard]] bool apart() const { return isolation() != Isolation::None; }
 };
 
 struct StepItems {

@@ -1,51 +1,42 @@
-// Failures that other CPU managers shipped, each as a test named after its story: right under drc, and wrong under the rule of a peer, so that the
-// test is known to bite. Sources: the issue numbers (k = kubernetes/kubernetes).
+// Failures that other CPU managers shipped, each as a test named after its story: see stories.h. docs/in-node.md lists them all.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
 
-#include "allocation/decide.h"
-#include "allocation/replay.h"
-#include "allocation/snapshot_builder.h"
+#include "allocation/invariants.h"
+#include "allocation/stories.h"
 #include "testing/machine_generator.h"
 
 namespace coterie::allocation {
 namespace {
 
-CpuSet set(const std::string& list) { return CpuSet::parse(list).value(); }
-
-Config under(PolicyName policy) {
-  Config config;
-  config.policy = policy;
-  return config;
-}
-
-CpuSet homeOf(const Plan& plan, std::size_t group) {
-  CpuSet home;
-  for (const ContainerTarget& container : plan.groups[group].containers) home |= container.home;
-  return home;
-}
-
-// A group that asks for exactly so many CPUs.
-GroupState& asking(SnapshotBuilder& builder, int tenant, int cpus) {
-  GroupState& group = builder.group(tenant);
-  group.floor = group.ceiling = MilliCpu(1000 * cpus);
-  return group;
-}
-GroupState& holding(SnapshotBuilder& builder, int tenant, const CpuSet& home) {
-  GroupState& group = asking(builder, tenant, home.count());
-  group.containers.front().home = home;
-  return group;
-}
-
-// What is wrong with the outcome under a policy; empty: nothing.
-using Story = std::function<std::string(PolicyName)>;
-void rightUnderDrcAndWrongUnder(PolicyName peer, const Story& story) {
-  EXPECT_EQ(story(PolicyName::Drc), "");
-  EXPECT_NE(story(peer), "") << "the story does not tell the peer's rule from ours";
+// k#136604: a crash between two writes of the state gave CPUs out twice, or to nobody. Ours is what the kernel says: cut anywhere, the next plan
+// starts from what was written.
+TEST(Stories, ACrashBetweenTwoWritesNeitherDoublesNorLosesCpus) {
+  rightUnderDrcAndWrongUnder(PolicyName::NoneSingle, [](PolicyName policy) -> std::string {
+    const Machine machine = testing::regularMachine("8", {2, 1, 0, 4, 1});
+    SnapshotBuilder builder(machine);
+    for (const int tenant : {1, 2}) builder.group(tenant).weight = 100;
+    applyAll(builder.snapshot, decide(builder.snapshot, under(policy)));
+    asking(builder, 3, 4);
+    const Plan plan = decide(builder.snapshot, under(policy));
+    for (std::size_t cut = 0; cut <= plan.steps.size(); ++cut) {
+      Snapshot left = builder.snapshot;
+      left.pool = {};  // nothing is remembered
+      for (std::size_t step = 0; step < cut; ++step) applyStep(left, plan.steps[step]);
+      applyAll(left, decide(left, under(policy)));
+      CpuSet all;
+      int held = 0;
+      for (const GroupState& group : left.groups) {
+        all |= group.containers.front().home;
+        held += group.containers.front().home.count();
+      }
+      if (held != all.count()) return "cut at " + std::to_string(cut) + ": CPUs are held twice";
+      if (all != machine.online) return "cut at " + std::to_string(cut) + ": nobody has " + (machine.online - all).toString();
+    }
+    return "";
+  });
 }
 
 // k#140989: after a restart the CPUs were given out anew; on a smaller machine the container was refused.
@@ -87,10 +78,11 @@ TEST(Stories, ScatteredFreeCpusGiveWholeCoresOnFewNodes) {
 
 // k#124066: 95 of 96 CPUs were offline, and the one that was left was the reserved one.
 TEST(Stories, AReservedCpuIsNeverGivenOutNotEvenAsTheLast) {
-  const auto story = [](PolicyName policy, const CpuSet& online) -> std::string {
+  enum class Rule : std::uint8_t { Ours, LastResort };  // the peer's: what is reserved is given out when nothing else is left
+  const auto story = [](PolicyName policy, const CpuSet& online, Rule rule = Rule::Ours) -> std::string {
     const Machine machine = testing::withOnline(testing::regularMachine("96", {2, 1, 0, 24, 2}), online, online);
     SnapshotBuilder builder(machine);
-    builder.snapshot.reserved = set("25");
+    if (rule == Rule::Ours || online.count() > 1) builder.snapshot.reserved = set("25");
     asking(builder, 1, 1);
     builder.group(2);
     const Plan plan = decide(builder.snapshot, under(policy));
@@ -105,6 +97,7 @@ TEST(Stories, AReservedCpuIsNeverGivenOutNotEvenAsTheLast) {
   for (const PolicyName policy : {PolicyName::Drc, PolicyName::KubeletStatic, PolicyName::Balloons, PolicyName::NoneSingle}) {
     EXPECT_EQ(story(policy, set("25")), "");
     EXPECT_EQ(story(policy, set("24-26")), "");
+    EXPECT_NE(story(policy, set("25"), Rule::LastResort), "");
   }
 }
 
@@ -153,18 +146,37 @@ TEST(Stories, AShrunkAllowanceMovesAContainerAndNoMore) {
   });
 }
 
-// containerd#10155 and others: a group that asks for nothing still has to run somewhere.
+// A request of zero: a group that asks for nothing still has to run somewhere.
 TEST(Stories, AGroupThatAsksForNothingHasACpu) {
   const Machine machine = testing::regularMachine("4", {1, 1, 0, 4, 1});
+  const auto story = [](const Plan& plan) -> std::string { return homeOf(plan, 1).empty() ? "it has no CPU" : ""; };
   for (const PolicyName policy : {PolicyName::Drc, PolicyName::KubeletStatic, PolicyName::Balloons, PolicyName::NoneSingle}) {
     SnapshotBuilder builder(machine);
     asking(builder, 1, 3);
     GroupState& nothing = builder.group(2);
     nothing.weight = 1;
     nothing.tenantWeight = 1;
-    const Plan plan = decide(builder.snapshot, under(policy));
-    EXPECT_FALSE(homeOf(plan, 1).empty()) << static_cast<int>(policy);
+    Plan plan = decide(builder.snapshot, under(policy));
+    EXPECT_EQ(story(plan), "") << static_cast<int>(policy);
+    for (ContainerTarget& container : plan.groups[1].containers) container.home = container.home & set("");  // the request to the letter: none
+    EXPECT_NE(story(plan), "");
   }
+}
+
+// k#79603: isolcpus were handed to whoever came; they are for those who ask, and count only where nothing else is left.
+TEST(Stories, IsolatedCpusAreGivenToNobody) {
+  const auto story = [](const CpuSet& known) -> std::string {
+    Machine machine = testing::regularMachine("8", {1, 1, 0, 8, 1});
+    machine.isolated = known;
+    SnapshotBuilder builder(machine);
+    builder.group(1);
+    builder.group(2);
+    const Plan plan = decide(builder.snapshot, {});
+    const CpuSet given = (homeOf(plan, 0) | homeOf(plan, 1)) & set("6-7");
+    return given.empty() ? "" : given.toString() + " are given out";
+  };
+  EXPECT_EQ(story(set("6-7")), "");
+  EXPECT_NE(story({}), "") << "the peer's rule: every online CPU is as good as another";
 }
 
 // k#71622, k#98121, k#67500: CPUs that went offline stayed in sets, CPUs that came were never used.

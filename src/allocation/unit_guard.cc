@@ -11,7 +11,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // Are both CPUs in one unit of an isolated item?
 bool sameUnit(const StepItem& item, const Cpu& one, const Cpu& other) {
-  switch (item.group->isolation) {
+  switch (item.isolation()) {
     case Isolation::None: return false;
     case Isolation::Core: return one.core == other.core;
     case Isolation::Cache: return one.cache == other.cache;
@@ -19,17 +19,19 @@ bool sameUnit(const StepItem& item, const Cpu& one, const Cpu& other) {
   }
   return false;
 }
+
+bool mayTouch(const StepItem& one, const StepItem& other) { return one.group->tenant == other.group->tenant || (!one.apart() && !other.apart()); }
 }  // namespace
 
 UnitGuard::UnitGuard(const Machine& machine, const Layout& layout, const StepItems& items, bool isolatedGroups)
     : machine_(machine), layout_(layout), items_(items), active_(isolatedGroups), leavers_(layout.branches.size()) {}
 
 int UnitGuard::unitOf(const StepItem& item, int position) const {
-  return layout_.paths[at(position)][at(static_cast<int>(unitLevel(item.group->isolation)))];
+  return layout_.paths[at(position)][at(static_cast<int>(unitLevel(item.isolation())))];
 }
 
 void UnitGuard::noteLeaver(int item, int position) {
-  if (isolated(*items_.at(item).group)) leavers_.add(unitOf(items_.at(item), position), {item, position});
+  if (items_.at(item).apart()) leavers_.add(unitOf(items_.at(item), position), {item, position});
 }
 
 void UnitGuard::noteStrays(int item) {
@@ -40,7 +42,7 @@ void UnitGuard::noteStrays(int item) {
 }
 
 Entry UnitGuard::awaitRelease(const StepItem& item, const StepItem& leaver, int cpu, std::vector<int>& waits) const {
-  if (mayTouch(*leaver.group, *item.group)) return Entry::Ready;
+  if (mayTouch(leaver, item)) return Entry::Ready;
   const int release = items_.releaseOf(leaver, cpu);
   if (release == kNoStep) return leaver.stuck ? Entry::Never : Entry::Later;
   waits.push_back(release);
@@ -59,12 +61,12 @@ Entry UnitGuard::await(const StepItem& item, int position, std::vector<int>& wai
     const Cpu& entered = *machine_.findCpu(layout_.ids[at(position)]);
     if (sameUnit(item, entered, *stray.cpu) || sameUnit(leaver, entered, *stray.cpu)) waitFor(leaver, stray.cpu->id);
   }
-  if (!isolated(*item.group)) return entry;
+  if (!item.apart()) return entry;
   const Layout::Branch& unit = layout_.branches[at(unitOf(item, position))];
   for (int other = unit.begin; other < unit.end; ++other) {
     for (const int leaver : items_.leavers[at(other)]) waitFor(items_.at(leaver), layout_.ids[at(other)]);
     for (const int loan : items_.loansLeft[at(other)]) {
-      if (!mayTouch(*items_.at(loan).group, *item.group)) waits.push_back(items_.at(loan).loansEnd);
+      if (!mayTouch(items_.at(loan), item)) waits.push_back(items_.at(loan).loansEnd);
     }
   }
   return entry;
@@ -73,9 +75,9 @@ Entry UnitGuard::await(const StepItem& item, int position, std::vector<int>& wai
 bool UnitGuard::tooNear(const StepItem& item, int position) const {
   if (!active_) return false;
   return std::any_of(items_.all.begin(), items_.all.end(), [&](const StepItem& other) {
-    if (mayTouch(*other.group, *item.group)) return false;
+    if (mayTouch(other, item)) return false;
     for (const StepItem* apart : {&item, &other}) {
-      if (!isolated(*apart->group)) continue;
+      if (!apart->apart()) continue;
       const Layout::Branch& unit = layout_.branches[at(unitOf(*apart, position))];
       for (int near = unit.begin; near < unit.end; ++near) {
         const int id = layout_.ids[at(near)];

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "allocation/roles.h"
 #include "allocation/sizing.h"
 
 namespace coterie::allocation {
@@ -242,6 +243,8 @@ int Claimant::total() const {
   return sum;
 }
 
+std::int64_t needOf(const GroupState& group, const UnitSizes& units) { return std::max(leastCpus(group), cpusForFloor(group, units)); }
+
 std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
                              const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units) {
   std::vector<bool> pool(groups.size(), false);
@@ -255,10 +258,10 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (pending[i]) continue;
     // A floor of whole CPUs is owned even where slow cores push the entitlement below a CPU.
-    if (!isolated(*groups[i]) && entitled[i] < kCpu && groups[i]->floor.value < kCpu) {
+    if (!isolated(*groups[i]) && entitled[i] < kCpu * leastCpus(*groups[i]) && groups[i]->floor.value < kCpu) {
       join(i);
     } else {
-      needs += std::max<std::int64_t>(1, cpusForFloor(*groups[i], units));
+      needs += needOf(*groups[i], units);
     }
   }
   const auto wanted = [&] { return needs + (anyPool ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); };
@@ -269,7 +272,7 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
       if (least < 0 || entitled[i] < entitled[at(least)]) least = static_cast<int>(i);
     }
     if (least < 0) break;
-    --needs;
+    needs -= needOf(*groups[at(least)], units);
     join(at(least));
   }
   return pool;
