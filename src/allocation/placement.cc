@@ -8,6 +8,7 @@
 #include "allocation/assignment.h"
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
+#include "allocation/pieces.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -284,10 +285,11 @@ class Placer {
     return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
   }
 
-  [[nodiscard]] int chunkOf(const Claimant& claimant) const {
-    if (claimant.group < 0) return std::max(1, claimant.total());
-    return std::max(1, claimant.total() / static_cast<int>(groups_[at(claimant.group)]->containers.size()));
+  // The pool counts as one.
+  [[nodiscard]] int containersOf(const Claimant& claimant) const {
+    return claimant.group < 0 ? 1 : static_cast<int>(groups_[at(claimant.group)]->containers.size());
   }
+  [[nodiscard]] int chunkOf(const Claimant& claimant) const { return std::max(1, claimant.total() / containersOf(claimant)); }
 
   void select() {
     std::vector<TenantId> tenants;
@@ -319,6 +321,10 @@ class Placer {
     });
     for (const Turn& turn : turns) {
       const Claimant& claimant = claimants_[at(turn.claimant)];
+      if (turn.newcomer) {
+        growNewcomer(*board_, turn.claimant, claimant.cpus, containersOf(claimant));
+        continue;
+      }
       for (int kind = 0; kind < layout_.kindCount; ++kind) {
         int owned = 0;
         for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
