@@ -69,7 +69,11 @@ class Improver {
     const std::vector<int>& cpus = board_.owned(claimant);
     if (held.empty() || cpus.empty()) return {cpus};
     for (Positions& one : held) std::erase_if(one, [&](int position) { return board_.owner(position) != claimant; });
-    return assignContainers(layout_, cpus, held, movables_[at(claimant)].sizes);
+    std::vector<Positions> homes = assignContainers(layout_, cpus, held, movables_[at(claimant)].sizes);
+    if (held_[at(claimant)] || held.size() == 1) return homes;
+    std::vector<Positions> afresh =
+        assignContainers(layout_, cpus, std::vector<Positions>(held.size()), movables_[at(claimant)].sizes);  // nobody stands anywhere yet
+    return groupCost(layout_, cpus, afresh) < groupCost(layout_, cpus, homes) ? afresh : homes;
   }
 
   [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {

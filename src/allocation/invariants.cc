@@ -55,17 +55,6 @@ CpuSet activeOf(const GroupState& group) {
 }
 
 // All CPUs of the units that a set touches.
-CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) {
-  CpuSet units;
-  for (const int id : cpus) {
-    const Cpu* cpu = machine.findCpu(id);
-    if (cpu == nullptr) continue;
-    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
-    units |= machine.domains[at(domain)].cpus;
-  }
-  return units;
-}
-
 std::int64_t sizeOf(const Machine& machine, const CpuSet& nodes) {
   std::int64_t bytes = 0;
   for (const MemoryNode& node : machine.memoryNodes) bytes += nodes.contains(node.id) ? node.size.value : 0;
