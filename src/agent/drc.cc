@@ -142,9 +142,9 @@ ContainerRecord& Drc::Impl::containerFor(GroupId group, InstanceId instance) {
   return placed;
 }
 
-void Drc::Impl::instanceStarting(GroupId group, InstanceId instance) {
+void Drc::Impl::instanceStarting(GroupId group, InstanceId instance, const InstanceRole& role) {
   if (groups_.count(group) == 0) return;
-  containerFor(group, instance);
+  containerFor(group, instance).role = role;
   schedule(Trigger::InstanceStarting);
 }
 
@@ -300,7 +300,7 @@ Drc::~Drc() = default;
 Status Drc::start() { return impl_->start(); }
 void Drc::setGroup(const GroupSpec& spec) { impl_->setGroup(spec); }
 void Drc::removeGroup(GroupId id) { impl_->removeGroup(id); }
-void Drc::instanceStarting(GroupId group, InstanceId instance) { impl_->instanceStarting(group, instance); }
+void Drc::instanceStarting(GroupId group, InstanceId instance, const InstanceRole& role) { impl_->instanceStarting(group, instance, role); }
 void Drc::instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) { impl_->instanceReady(group, instance, ready); }
 void Drc::instanceEnded(InstanceId instance) { impl_->instanceEnded(instance); }
 void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }

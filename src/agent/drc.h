@@ -31,6 +31,7 @@
 #include "allocation/isolation.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/container_role.h"
 #include "model/ids.h"
 #include "model/machine.h"
 #include "ports/clock.h"
@@ -55,6 +56,12 @@ struct GroupSpec {
   Isolation isolation{Isolation::None};
   std::optional<Nanos> objective;  // latency bound
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
+};
+
+// What an instance does in its group; an init or a sidecar may need CPUs of its own (allocation/roles.h).
+struct InstanceRole {
+  ContainerRole role{ContainerRole::App};
+  MilliCpu floor;
 };
 
 // The units in which isolation is counted here.
@@ -190,7 +197,7 @@ class Drc {
 
   void setGroup(const GroupSpec& spec);  // adds or resizes
   void removeGroup(GroupId id);          // its containers leave the plan; ends no process
-  void instanceStarting(GroupId group, InstanceId instance);
+  void instanceStarting(GroupId group, InstanceId instance, const InstanceRole& role = {});
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
   void demandChanged(GroupId group);  // requests wait: look now, and every tick until nothing is queued or lent

@@ -32,7 +32,8 @@ struct Wanted {
 struct ContainerRecord {
   InstanceId id;
   GroupId group;
-  int ordinal{0};          // among its group's containers, for hints
+  int ordinal{0};  // among its group's containers, for hints
+  InstanceRole role;
   bool ready{false};       // its worker answers
   bool registered{false};  // the controller knows it
   int stuckWrites{0};
@@ -81,7 +82,7 @@ class Drc::Impl {
   [[nodiscard]] Status start();
   void setGroup(const GroupSpec& spec);
   void removeGroup(GroupId id);
-  void instanceStarting(GroupId group, InstanceId instance);
+  void instanceStarting(GroupId group, InstanceId instance, const InstanceRole& role);
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
   void freeze() { frozen_ = true; }

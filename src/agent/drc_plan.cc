@@ -47,6 +47,8 @@ void Drc::Impl::observeInto(Observed& observed, const ContainerRecord& container
 allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& container, const Observed& observed) const {
   allocation::ContainerState state;
   state.id = container.id;
+  state.role = container.role.role;
+  state.floor = container.role.floor;
   state.home = container.wanted.home;
   state.memoryNodes = container.wanted.memoryNodes;
   state.resident = container.resident;
@@ -100,12 +102,12 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
   snapshot.now = ports_.loop.clock().now();
   for (const auto& [id, group] : groups_) {
     allocation::GroupState state = stateOf(group.spec, &group);
-    std::optional<int> lanes;  // the least that every container has; those that still load have none yet
+    std::optional<int> lanes;  // the least that every app has; those that still load have none yet
     for (const auto& [instance, container] : containers_) {
       if (container.group != id) continue;
       state.containers.push_back(containerState(container, observed));
       const int here = static_cast<int>(container.loanLanes.size());
-      lanes = lanes ? std::min(*lanes, here) : here;
+      if (container.role.role == ContainerRole::App) lanes = lanes ? std::min(*lanes, here) : here;
       if (group.inPool) snapshot.pool |= state.containers.back().home;
     }
     state.loanLanes = lanes.value_or(0);

@@ -41,6 +41,27 @@ TEST(DrcStories, AStuckWriteBlocksOnlyWhoWaitsForIt) {
   EXPECT_TRUE(rig.breaches.empty());
 }
 
+// The rule of the peers in that story: updates without a deadline, one after the other. It tells their rule from ours.
+TEST(DrcStories, WithoutADeadlineAStuckWriteBlocksTheNode) {
+  const auto homeOfTheNewcomer = [](Millis deadline) {
+    DrcConfig config;
+    config.writeDeadline = deadline;
+    DrcRig rig(4, nullptr, config);
+    rig.add(1, 10);
+    rig.add(2, 20);
+    rig.settle();
+    rig.kernel.hang(InstanceId(10), CpuChangeKind::HomeCpus);
+    rig.drc->setGroup(rig.spec(1, 10));  // 10 loses CPUs and hangs
+    rig.loop.advance(200ms);
+    rig.ended(20);
+    rig.add(3, 30);
+    rig.loop.advance(200ms);
+    return rig.home(30);
+  };
+  EXPECT_FALSE(homeOfTheNewcomer(20ms).empty());
+  EXPECT_TRUE(homeOfTheNewcomer(std::chrono::hours(1)).empty());
+}
+
 // A late write came back while another of its batch still ran; when that ended, nobody was left to tell, and the container counted as stuck for good.
 // Found by `./dev bench apply`.
 TEST(DrcStories, ALateWriteThatReturnsBeforeTheLastOfItsBatchIsNotWaitedForForEver) {
@@ -73,6 +94,25 @@ TEST(DrcStories, SomebodyElsesWriteIsSeenAndRepaired) {
   EXPECT_EQ(rig.home(10), first);
   EXPECT_EQ(rig.home(20), second);
   EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 1);
+}
+
+// The rule of the peers in that story: a set that was written counts as in force. It tells their rule from ours.
+TEST(DrcStories, WrittenOnceAndNeverLookedAtADriftStays) {
+  const auto repaired = [](Millis poll) {
+    DrcConfig config;
+    config.pollInterval = poll;
+    DrcRig rig(4, nullptr, config);
+    rig.add(1, 10);
+    rig.add(2, 20);
+    rig.settle();
+    const CpuSet first = rig.home(10);
+    rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3));
+    rig.mayOverlap = true;  // made by somebody else
+    rig.loop.advance(1100ms);
+    return rig.home(10) == first;
+  };
+  EXPECT_TRUE(repaired(1000ms));
+  EXPECT_FALSE(repaired(std::chrono::hours(1)));
 }
 
 // systemd#40438 again, where the other does not give in: two controllers that overwrite each other all day.
@@ -247,6 +287,49 @@ TEST(DrcStories, ARemovedGroupKeepsItsCpusUntilItsContainersHaveEnded) {
   rig.settle();
   EXPECT_EQ(rig.home(10).count(), 4);
   EXPECT_FALSE(rig.drc->explainGroup(GroupId(2)).has_value());
+}
+
+// k#89949, nri-plugins#727: a container is known by its id. The end of the old instance comes late, when the new one runs: under the peers' rule, by
+// name, it took the new one's CPUs along.
+TEST(DrcStories, TheLateEndOfAnOldInstanceTakesNothingFromTheNewOne) {
+  enum class KnownBy : std::uint8_t { Id, Name };
+  const auto homeOfTheNew = [](KnownBy known) {
+    DrcRig rig(4);
+    rig.add(1, 10);
+    rig.add(2, 20);
+    rig.settle();
+    rig.ready(1, 11);  // the same container, begun anew: two are there
+    rig.settle();
+    rig.ended(known == KnownBy::Id ? 10 : 11);
+    rig.settle();
+    return rig.drc->plannedHome(InstanceId(11));
+  };
+  EXPECT_EQ(homeOfTheNew(KnownBy::Id).count(), 2);
+  EXPECT_TRUE(homeOfTheNew(KnownBy::Name).empty());
+}
+
+// k#105114, #107906 for a pod whose init ends late, as the agent sees it: what the init held is its app's, and nobody's twice.
+TEST(DrcStories, AnInitsCpusAreItsAppsWhenItHasGone) {
+  DrcRig rig(4);
+  GroupSpec pod = rig.spec(1);
+  pod.floor = MilliCpu(1000);
+  pod.ceiling = MilliCpu(1000);
+  rig.drc->setGroup(pod);
+  rig.drc->instanceStarting(GroupId(1), InstanceId(10), {ContainerRole::Init, MilliCpu(2000)});
+  rig.ready(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet large = rig.home(10);
+  EXPECT_EQ(large.count(), 2);
+  rig.ready(1, 11);
+  rig.settle();
+  EXPECT_EQ(rig.home(11), large);
+  rig.ended(10);
+  rig.settle();
+  EXPECT_EQ(rig.home(11).count(), 1);
+  EXPECT_TRUE(rig.home(11).isSubsetOf(large));
+  EXPECT_EQ((rig.home(11) | rig.home(20)).count(), 4) << "what only the init needed is given back";
+  EXPECT_TRUE(rig.breaches.empty());
 }
 
 TEST(DrcStories, AReplacementInTheSameTurnMovesNobodyElse) {

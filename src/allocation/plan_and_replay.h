@@ -1,5 +1,6 @@
-// One small story for any machine, planned and replayed: a few groups come, one grows, one leaves, a CPU goes offline; after every step of every plan
-// H1-H7 hold, the plan done is a fixpoint, and no container has a node of device memory. Tests only.
+// One small story for any machine, planned and replayed: a few groups come, one of them with an init and a pause container, the init ends, one grows,
+// one leaves, a CPU goes offline; after every step of every plan H1-H7 hold, the plan done is a fixpoint, and no container has a node of device
+// memory. Tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -61,11 +62,19 @@ inline void planAndReplay(const Machine& whole) {
   SnapshotBuilder builder(machine);
   builder.snapshot.bucket = {MilliCpu(1'000'000'000), builder.snapshot.now};
   const bool roomy = machine.allowed.count() >= 8;
-  builder.group(1).floor = MilliCpu(roomy ? 2000 : 0);
+  GroupState& pod = builder.group(1);
+  pod.floor = MilliCpu(roomy ? 2000 : 0);
+  ContainerState& init = builder.addContainer(pod);
+  init.role = ContainerRole::Init;
+  init.floor = MilliCpu(roomy ? 3000 : 0);
+  builder.addContainer(pod).role = ContainerRole::Pause;
   builder.group(2, 3).weight = 300;
   builder.group(2).ceiling = MilliCpu(300);  // a member of the pool
   builder.group(3, 2).containers[0].resident = Bytes(std::int64_t{20} << 30);
   settle(builder.snapshot, "at first");
+
+  pod.containers.erase(pod.containers.begin() + 1);
+  settle(builder.snapshot, "the init ends");
 
   builder.addContainer(builder.snapshot.groups[1]);
   builder.snapshot.groups[0].floor = MilliCpu(roomy ? 3000 : 0);

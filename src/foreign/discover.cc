@@ -40,13 +40,14 @@ class Search {
   Search(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self) : groups_(groups) {
     for (const SeenProcess& process : processes) {
       if (process.pid == self || process.command.empty()) continue;
-      seen_.try_emplace(process.pid, Seen{&process, containerOf(process.cgroup), kNone, kNone});
+      seen_.try_emplace(process.pid, Seen{&process, containerOf(process.cgroup), kNone, kNone, nullptr});
     }
   }
 
   Discovery run() {
     for (auto& [pid, seen] : seen_) seen.group = groupOf(seen);
     addContainers();
+    addPauses();
     addPlain();
     std::sort(found_.containers.begin(), found_.containers.end(), [](const FoundContainer& a, const FoundContainer& b) {
       return std::tuple(a.group, a.started(), std::string_view(a.key)) < std::tuple(b.group, b.started(), std::string_view(b.key));
@@ -61,17 +62,20 @@ class Search {
     ContainerName name;
     std::size_t group;  // by the rules
     std::size_t owner;  // outside of containers: whose it is, itself or inherited
-    int root{0};        // of the same
+    const MemberRule* rule;
+    int root{0};  // of the same
     bool settled{false};
   };
 
-  std::size_t groupOf(const Seen& seen) {
+  std::size_t groupOf(Seen& seen) {
     std::size_t first = kNone;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const auto& rules = groups_[g].members;
-      if (std::none_of(rules.begin(), rules.end(), [&](const MemberRule& rule) { return holds(rule, *seen.process, seen.name); })) continue;
+      const auto rule = std::find_if(rules.begin(), rules.end(), [&](const MemberRule& one) { return holds(one, *seen.process, seen.name); });
+      if (rule == rules.end()) continue;
       if (first == kNone) {
         first = g;
+        seen.rule = &*rule;
       } else {
         remark(*seen.process, "is named by " + groups_[first].name + " and by " + groups_[g].name + ": it counts to the first");
       }
@@ -101,16 +105,37 @@ class Search {
     }
   }
 
+  static std::vector<SeenProcess> processesOf(const std::vector<const Seen*>& members) {
+    std::vector<SeenProcess> processes;
+    for (const Seen* member : members) processes.push_back(*member->process);
+    return processes;
+  }
+
+  // To the first group that has another container of the pod.
+  void addPauses() {
+    for (FoundContainer& pause : pauses_) {
+      for (const FoundContainer& other : found_.containers) {
+        if (other.role != ContainerRole::Pause && other.name.pod == pause.name.pod) pause.group = std::min(pause.group, other.group);
+      }
+      if (pause.group != kNone) found_.containers.push_back(std::move(pause));
+    }
+  }
+
   static std::tuple<std::uint64_t, int> began(const Seen& seen) { return {seen.process->started, seen.process->pid}; }
 
   void addContainer(const std::string& id, const std::vector<const Seen*>& members, std::size_t places) {
     std::size_t group = kNone;
     for (const Seen* member : members) group = std::min(group, member->group);
-    const bool pause = std::all_of(members.begin(), members.end(), [](const Seen* member) { return isPause(*member->process); });
-    if (group == kNone || pause) return;
-    FoundContainer container{id, group, members.front()->name, {}};
+    if (std::all_of(members.begin(), members.end(), [](const Seen* member) { return isPause(*member->process); })) {
+      if (!members.front()->name.pod.empty()) pauses_.push_back({id, kNone, members.front()->name, processesOf(members), ContainerRole::Pause});
+      return;
+    }
+    if (group == kNone) return;
+    FoundContainer container{id, group, members.front()->name, processesOf(members)};
+    const auto named = std::find_if(members.begin(), members.end(), [&](const Seen* member) { return member->group == group; });
+    container.role = (*named)->rule->role;
+    container.floor = (*named)->rule->floor;
     for (const Seen* member : members) {
-      container.processes.push_back(*member->process);
       if (member->group != kNone && member->group != group)
         remark(*member->process, "is in a container of " + groups_[group].name + ": it counts to that, not to " + groups_[member->group].name);
     }
@@ -155,8 +180,8 @@ class Search {
         return std::tuple(a->process->pid != root, began(*a)) < std::tuple(b->process->pid != root, began(*b));
       });
       const Seen& first = *members.front();
-      FoundContainer container{std::to_string(root) + "@" + std::to_string(first.process->started), first.owner, {}, {}};
-      for (const Seen* member : members) container.processes.push_back(*member->process);
+      FoundContainer container{std::to_string(root) + "@" + std::to_string(first.process->started), first.owner, {}, processesOf(members)};
+      if (first.rule != nullptr) container.role = first.rule->role, container.floor = first.rule->floor;
       found_.containers.push_back(std::move(container));
     }
   }
@@ -164,6 +189,7 @@ class Search {
   const std::vector<GroupRules>& groups_;
   std::map<int, Seen> seen_;
   std::set<std::string> remarks_;
+  std::vector<FoundContainer> pauses_;
   Discovery found_;
 };
 

@@ -3,9 +3,11 @@
 // A rule names what all must hold (a pid, patterns of the command, the cgroup, the container's id or its pod's uid, a runtime); a group has a process
 // if one of its rules does, and the first group in the file's order wins. A container is all processes of one container's cgroup (cgroup_path.h),
 // also those that no rule names; outside of containers it is a process with those that it began, down to the next one of another group. Keyed by the
-// container's id; where two cgroups carry the same one (a runtime that was started anew and left one behind) the one begun last counts. Pods' pause
-// processes are nobody's. A command pattern is held against the command as it was called and with the program's folder left out. Everything that was
-// decided against somebody is a remark. O(processes * rules). Pure; the order of the scan does not matter.
+// container's id; where two cgroups carry the same one (a runtime that was started anew and left one behind) the one begun last counts. A pod's pause
+// container belongs to the group that has another container of the pod (the first such group), or to nobody; what else a container is, app, init or
+// sidecar, the rule says that named its first process: no cgroup tells. A command pattern is held against the command as it was called and with the
+// program's folder left out. Everything that was decided against somebody is a remark. O(processes * rules). Pure; the order of the scan does not
+// matter.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "foreign/cgroup_path.h"
+#include "model/container_role.h"
 #include "model/seen_process.h"
 
 namespace coterie::foreign {
@@ -24,6 +28,8 @@ struct MemberRule {
   std::vector<int> pids;  // any of them
   std::string command, cgroup, container, pod;
   std::optional<Runtime> runtime;
+  ContainerRole role{ContainerRole::App};  // of what it names; pauses are known without
+  MilliCpu floor{};                        // of an init or a sidecar
 };
 
 struct GroupRules {
@@ -36,6 +42,8 @@ struct FoundContainer {
   std::size_t group{0};                // index of the rules
   ContainerName name;                  // without an id: no container
   std::vector<SeenProcess> processes;  // by start, then pid; the first is the one that began it
+  ContainerRole role{ContainerRole::App};
+  MilliCpu floor{};  // of an init or a sidecar
   [[nodiscard]] int pid() const { return processes.front().pid; }
   [[nodiscard]] std::uint64_t started() const { return processes.front().started; }
 };

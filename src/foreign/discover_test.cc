@@ -132,13 +132,38 @@ TEST(DiscoverStories, OfTwoInstancesOfAContainerTheNewestCounts) {
   EXPECT_NE(found.remarks[0].find("is there 2 times: the one begun last counts, at /docker/"), std::string::npos);
 }
 
-// containerd#10155: pods' pause processes sat on exclusive CPUs; here they are no members, and are given none.
-TEST(DiscoverStories, PauseProcessesAreNobodys) {
+// containerd#10155: pods' pause processes sat on exclusive CPUs. They are known by their command, belong to their pod's group and are moved with it
+// (allocation's PauseContainersFollowThePoolAndStandOnNobodysOwnCpus); those of other pods are nobody's.
+TEST(DiscoverStories, PauseContainersBelongToTheirPodsGroup) {
   const std::string pod = "/kubepods/burstable/pod" + kPod + "/";
   const std::vector<SeenProcess> processes = {{10, 1, 5, "/pause", pod + kOther}, {11, 1, 6, "serve", pod + kId}};
   MemberRule rule;
   rule.pod = kPod;
-  EXPECT_EQ(shown(discover({{"g", {rule}}}, processes, 0)), "0: 11");
+  const Discovery found = discover({{"g", {rule}}}, processes, 0);
+  EXPECT_EQ(shown(found), "0: 10; 0: 11");
+  EXPECT_EQ(found.containers[0].role, ContainerRole::Pause);
+  EXPECT_EQ(found.containers[1].role, ContainerRole::App);
+  EXPECT_EQ(shown(discover({{"g", {rule}}}, {processes[0]}, 0)), "") << "a pod without a member";
+  const std::string elsewhere = "/kubepods/burstable/pod0d4c0a8e-5b7f-4d6c-9e1a-2f3b4c5d6e7f/";
+  EXPECT_EQ(shown(discover({{"g", {byCommand("serve")}}}, {{10, 1, 5, "/pause", elsewhere + kOther}, processes[1]}, 0)), "0: 11") << "of another pod";
+}
+
+// No cgroup tells an init or a sidecar from an app: the rule does.
+TEST(Discover, TheRuleThatNamesAContainerSaysItsRole) {
+  const std::string pod = "/kubepods/burstable/pod" + kPod + "/";
+  const std::vector<SeenProcess> processes = {{10, 1, 5, "fetch model", pod + kOther}, {11, 1, 6, "serve", pod + kId}, {12, 1, 7, "fetch", "/"}};
+  MemberRule init = byCommand("fetch*");
+  init.role = ContainerRole::Init;
+  init.floor = MilliCpu(1500);
+  MemberRule all;
+  all.pod = kPod;
+  const Discovery found = discover({{"g", {init, all}}}, processes, 0);
+  ASSERT_EQ(shown(found), "0: 10; 0: 11; 0: 12");
+  for (const std::size_t c : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_EQ(found.containers[c].role, ContainerRole::Init);
+    EXPECT_EQ(found.containers[c].floor, MilliCpu(1500));
+  }
+  EXPECT_EQ(found.containers[1].role, ContainerRole::App);
 }
 
 TEST(DiscoverStories, AScanAcrossAReusedPidMayShowACircle) {

@@ -1,5 +1,6 @@
 // The contract on the fake (both kernels' rules) and on the real adapters with real processes, and what only one of them has to do.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -192,6 +193,31 @@ TEST(AffinityControllerTest, LoanLanesGetTheIdleClass) {
   ASSERT_TRUE(controller.add({InstanceId(1), child.pid(), {child.tids()[0]}, {child.tids()[1]}, {child.pid()}}).ok());
   EXPECT_EQ(::sched_getscheduler(child.tids()[0]), SCHED_OTHER);
   EXPECT_EQ(::sched_getscheduler(child.tids()[1]), SCHED_IDLE);
+}
+
+// sglang#20437: a library inside the container set its threads' mask anew, and the agent went on believing what it had written. What counts is what
+// the kernel says of the threads: under the peer's rule, which asks its own record, nothing is seen.
+TEST(AffinityControllerStories, ALibraryThatSetsAThreadsMaskIsSeenByWhatIsEffective) {
+  const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
+  if (machine.count() < 2) GTEST_SKIP() << "needs two CPUs";
+  linux::AffinityController controller(machine);
+  const ChildProcess child(2);
+  ASSERT_TRUE(controller.add({InstanceId(1), child.pid(), {child.tids()[0], child.tids()[1]}, {}, {child.pid()}}).ok());
+  const CpuChange wanted{CpuChangeKind::HomeCpus, InstanceId(1), CpuSet{machine.first()}, 0};
+  ASSERT_EQ(linux::executeChange(*controller.prepare(wanted)), 0);
+  const auto inForce = [&] {
+    const auto seen = controller.observe(InstanceId(1));
+    return seen.ok() && seen->uniform && seen->effective == wanted.cpus;
+  };
+  EXPECT_TRUE(inForce());
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const int cpu : machine) CPU_SET(cpu, &all);
+  ASSERT_EQ(::sched_setaffinity(child.tids()[1], sizeof all, &all), 0);
+  EXPECT_EQ(wanted.cpus, CpuSet{machine.first()}) << "the record says what it said";
+  EXPECT_FALSE(inForce());
+  ASSERT_EQ(linux::executeChange(*controller.prepare(wanted)), 0);
+  EXPECT_TRUE(inForce());
 }
 
 // In a child, whose threads may be changed: raised where allowed, and whoever it starts is ordinary again.

@@ -1,4 +1,4 @@
-// What hwloc's own lstopo says about a file: counts, sizes and distances, as an independent reading of the same machine. Tests only.
+// What hwloc's own lstopo says about a file: counts, CPU sets, sizes and distances, as an independent reading of the same machine. Tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,9 +19,12 @@ namespace coterie::linux {
 inline bool lstopoIsHere() { return std::system("command -v lstopo-no-graphics >/dev/null 2>&1") == 0; }
 
 struct LstopoAnswer {
-  std::map<std::string, int, std::less<>> objects;  // by type
-  std::map<int, std::int64_t> nodeBytes;            // by id
-  std::vector<int> matrixNodes;                     // in the order of the matrix
+  std::map<std::string, int, std::less<>> objects;               // by type
+  std::map<std::string, std::vector<CpuSet>, std::less<>> sets;  // of the same objects
+  CpuSet cpus;
+  std::map<int, CpuSet> nodeCpus;         // by id
+  std::map<int, std::int64_t> nodeBytes;  // by id
+  std::vector<int> matrixNodes;           // in the order of the matrix
   std::vector<int> matrix;
 };
 
@@ -46,6 +49,23 @@ inline std::vector<int> numbers(std::string_view text) {
   return found;
 }
 
+// "0x00000001,,0x00000101": words of 32 bits, the highest first.
+inline CpuSet cpuSet(std::string_view text) {
+  constexpr int kBitsOfWord = 32;
+  CpuSet cpus;
+  const auto commas = static_cast<int>(std::count(text.begin(), text.end(), ','));
+  for (int word = commas; word >= 0; --word) {
+    const std::size_t comma = text.find(',');
+    const std::string digits(text.substr(0, comma));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+    const unsigned long bits = digits.empty() ? 0 : std::strtoul(digits.c_str(), nullptr, 16);
+    for (int bit = 0; bit < kBitsOfWord; ++bit) {
+      if ((bits >> bit & 1U) != 0) cpus.add(word * kBitsOfWord + bit);
+    }
+  }
+  return cpus;
+}
+
 }  // namespace lstopo
 
 // input: a recorded root or an XML file that this hwloc reads. Nothing if lstopo fails.
@@ -59,8 +79,12 @@ inline std::optional<LstopoAnswer> askLstopo(const std::string& input, const std
     const std::string_view tag = std::string_view(xml).substr(at, xml.find('>', at) - at);
     if (tag.starts_with("<object ")) {
       const std::string type = lstopo::attribute(tag, "type");
+      const CpuSet cpus = lstopo::cpuSet(lstopo::attribute(tag, "cpuset"));
       ++answer.objects[type];
+      answer.sets[type].push_back(cpus);
+      if (type == "PU") answer.cpus |= cpus;
       if (type == "NUMANode") {
+        answer.nodeCpus[std::atoi(lstopo::attribute(tag, "os_index").c_str())] = cpus;
         const std::string bytes = lstopo::attribute(tag, "local_memory");
         answer.nodeBytes[std::atoi(lstopo::attribute(tag, "os_index").c_str())] = bytes.empty() ? 0 : std::stoll(bytes);
       }
@@ -78,6 +102,32 @@ inline std::optional<LstopoAnswer> askLstopo(const std::string& input, const std
   return answer;
 }
 
+// The CPU sets of a level, one for each id (cores: one for each), in order.
+inline std::vector<std::string> setsOf(const Machine& machine, DomainLevel level) {
+  std::vector<std::string> sets;
+  std::map<int, CpuSet> byId;
+  for (const Domain& domain : machine.domains) {
+    if (domain.level != level) continue;
+    if (level == DomainLevel::Core) {
+      sets.push_back(domain.cpus.toString());
+    } else {
+      byId[domain.id] |= domain.cpus;
+    }
+  }
+  for (const auto& [id, cpus] : byId) sets.push_back(cpus.toString());
+  std::sort(sets.begin(), sets.end());
+  return sets;
+}
+
+inline void expectSets(const Machine& machine, DomainLevel level, const LstopoAnswer& answer, std::string_view type) {
+  const auto found = answer.sets.find(type);
+  if (found == answer.sets.end()) return;  // the level is not in the files
+  std::vector<std::string> theirs;
+  for (const CpuSet& cpus : found->second) theirs.push_back(cpus.toString());
+  std::sort(theirs.begin(), theirs.end());
+  EXPECT_EQ(setsOf(machine, level), theirs) << type;
+}
+
 inline void expectAsLstopo(const Machine& machine, const LstopoAnswer& answer) {
   const auto objects = [&](std::string_view type) {
     const auto found = answer.objects.find(type);
@@ -91,11 +141,18 @@ inline void expectAsLstopo(const Machine& machine, const LstopoAnswer& answer) {
     EXPECT_EQ(countOf(machine, DomainLevel::Cache), objects("L3Cache"));
   }
   EXPECT_EQ(countOf(machine, DomainLevel::Socket), std::max(1, objects("Package")));
+  EXPECT_EQ(machine.online, answer.cpus);
+  expectSets(machine, DomainLevel::Socket, answer, "Package");
+  expectSets(machine, DomainLevel::Cache, answer, "L3Cache");
+  expectSets(machine, DomainLevel::Core, answer, "Core");
   EXPECT_EQ(static_cast<int>(machine.memoryNodes.size()), objects("NUMANode"));
   for (const MemoryNode& node : machine.memoryNodes) {
     const auto bytes = answer.nodeBytes.find(node.id);
     ASSERT_NE(bytes, answer.nodeBytes.end()) << "node " << node.id;
     EXPECT_EQ(node.size.value, bytes->second) << "node " << node.id;
+    if (!node.cpus.empty()) {
+      EXPECT_EQ(node.cpus, answer.nodeCpus.at(node.id)) << "node " << node.id;
+    }
   }
   const std::size_t wide = answer.matrixNodes.size();
   ASSERT_EQ(answer.matrix.size(), wide * wide);

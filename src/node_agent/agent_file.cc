@@ -140,9 +140,13 @@ class Reader {
     made.pod = patternField(rule, "pod");
     if (const auto word = objects::wordField(rule, "runtime", "runtime", {"none", "kubernetes", "containerd", "cri-o", "docker", "podman"}))
       made.runtime = static_cast<foreign::Runtime>(*word);
+    const objects::RoleNeed need = objects::roleFields(rule, {ContainerRole::App, ContainerRole::Init, ContainerRole::Sidecar});
+    made.role = need.role;
+    made.floor = need.floor;
     const bool asks =
         !made.pids.empty() || !made.command.empty() || !made.cgroup.empty() || !made.container.empty() || !made.pod.empty() || made.runtime;
-    if (!asks && rule.members()->empty()) rule.fault("pids", "missing, as is everything else: the rule would take every process of the machine");
+    const bool empty = rule.members()->empty() || rule.find("role") != nullptr;
+    if (!asks && empty) rule.fault("pids", "missing, as is everything else: the rule would take every process of the machine");
     group.members.push_back(std::move(made));
   }
 

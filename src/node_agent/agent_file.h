@@ -21,6 +21,7 @@
 //         - runtime: docker          # kubernetes, containerd, cri-o, docker, podman; none: no container
 //           container: "3f2a9c*"     # of the container's id
 //         - pod: "8d4c0a8e-*"        # of the pod's uid
+//         - {command: "fetch *", role: init, minCpus: 2}   # app (default), init or sidecar; minCpus: what that one needs. Pauses are known without
 //       hints:                       # how a container hears how many threads to use; left out: it does not
 //         file: /run/coterie/{container}.json   # replaced as a whole; {container}: start of its id, else its pid; {pid}
 //         signal: SIGUSR1            # afterwards, to its first process, if that has a handler: SIGHUP, SIGUSR1, SIGUSR2

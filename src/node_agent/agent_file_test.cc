@@ -64,6 +64,12 @@ TEST(AgentFileTest, EveryMistakeIsAnsweredWithFieldLineAndFix) {
        "5: groups[0].hints.http: wanted http://ADDRESS:PORT/PATH with an IP address, as http://127.0.0.1:9000/threads\n"},
       {"a signal that kills", group("    hints: {file: \"/run/{pid}\", signal: SIGKILL}\n"),
        "5: groups[0].hints.signal: unknown signal \"SIGKILL\"; known are SIGHUP, SIGUSR1 and SIGUSR2\n"},
+      {"a role that is none", "groups:\n  - name: s\n    tenant: a\n    members: [{command: x, role: pause}]\n",
+       "4: groups[0].members[0].role: unknown role \"pause\"; known are app, init and sidecar\n"},
+      {"what an app needs is its group's", "groups:\n  - name: s\n    tenant: a\n    members: [{command: x, minCpus: 1}]\n",
+       "4: groups[0].members[0].minCpus: is of an init or a sidecar: set the group's minCpus, or say role: sidecar\n"},
+      {"a role of everything", "groups:\n  - name: s\n    tenant: a\n    members: [{role: init}]\n",
+       "4: groups[0].members[0].pids: missing, as is everything else: the rule would take every process of the machine\n"},
       {"reserved", "reserved: x\n" + group(""), "1: reserved: wanted ids as 0-3,8, found \"x\"\n"},
   };
   for (const Mistake& one : mistakes) EXPECT_EQ(answerTo(one.yaml), one.says) << one.name;

@@ -145,6 +145,7 @@ void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
     ready.pid = container.pid();
     ready.ownLaneThreads.assign(static_cast<std::size_t>(std::max(1, machine_.online.count())),
                                 0);  // it may run that many; which they are is its business
+    if (container.role != ContainerRole::App) drc_->instanceStarting(idOf(container.group), id, {container.role, container.floor});
     drc_->instanceReady(idOf(container.group), id, ready);
   }
 }
@@ -202,7 +203,7 @@ void NodeAgent::pendingChanged(GroupId group, bool pending) {
 
 void NodeAgent::tell(InstanceId id, const ThreadHint& hint) {
   const foreign::FoundContainer* container = member(id);
-  if (container == nullptr || !ports_.sendHint) return;
+  if (container == nullptr || !ports_.sendHint || container->role != ContainerRole::App) return;
   const HintSpec& spec = config_.file.groups[container->group].hints;
   if (!spec.any() || (hints_.count(id) > 0 && hints_.at(id) == hint)) return;
   hints_[id] = hint;
@@ -263,6 +264,8 @@ void NodeAgent::planObserved() {
     entry.loanLanes = 0;
     for (const InstanceId id : ids) {
       plan_node::ContainerEntry container;
+      container.role = roster_.members().at(id).role;
+      container.floor = roster_.members().at(id).floor;
       const auto before = observed_.find(g);
       if (before != observed_.end() && before->second.homes.count(id) > 0) container.home = before->second.homes.at(id) & usable;
       entry.containers.push_back(std::move(container));
@@ -321,11 +324,14 @@ MilliCpu NodeAgent::threadsElsewhere() const {
 
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
   if (plan.inPool) return plan.entitlement;
-  MilliCpu owned;
+  CpuSet homes;
   for (const auto& [id, home] : plan.homes) {
-    for (const int cpu : home) {
-      if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
-    }
+    const foreign::FoundContainer* container = member(id);
+    if (container == nullptr || container->role != ContainerRole::Pause) homes |= home;
+  }
+  MilliCpu owned;
+  for (const int cpu : homes) {
+    if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
   }
   return owned;
 }
@@ -360,7 +366,7 @@ AgentReport NodeAgent::report() {
     group.hinted = config_.file.groups[g].hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
-      if (container.group != g) continue;
+      if (container.group != g || container.role == ContainerRole::Pause) continue;
       const auto meter = meters_.find(id);
       const foreign::Use use = meter != meters_.end() ? meter->second.use() : foreign::Use{};
       const auto home = plan.homes.find(id);

@@ -26,6 +26,8 @@ void NodeAgent::lend() {
       if (meter == meters_.end() || container.home.empty()) continue;
       foreign::addUse(group.window, meter->second.use());
       foreign::addUse(group.last, meter->second.last());
+      const foreign::FoundContainer* found = member(container.instance);
+      if (found == nullptr || found->role != ContainerRole::App) continue;  // what the others have is not lent
       group.containers.push_back({container.instance, container.home});
     }
     if (!group.containers.empty()) groups.emplace(number, std::move(group));

@@ -201,6 +201,50 @@ TEST(NodeAgentTest, ThePoolSharesAndRunsOneThreadEach) {
 }
 
 // Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
+// A pod with its init and its pause, beside a small server: the pause goes to the pool, is told nothing, and the init's CPUs become the app's.
+TEST(NodeAgentTest, PauseContainersFollowThePoolAndAnInitsCpusBecomeTheApps) {
+  AgentRig rig;
+  const std::string pod = "/kubepods/burstable/pod8d4c0a8e-5b7f-4d6c-9e1a-2f3b4c5d6e7f/";
+  const auto inPod = [&](const std::string& command, char id) {
+    const int pid = rig.kernel.spawn(InstanceId(1), 0, 0).pid;
+    rig.processes.begin(command, 1, pod + std::string(64, id), pid);
+    return pid;
+  };
+  const int pause = inPod("/pause", 'a');
+  const int init = inPod("fetch", 'b');
+  rig.begin("blue");
+  rig.start(R"(
+groups:
+  - name: red/s
+    tenant: red
+    minCpus: 1
+    members: [{command: fetch, role: init, minCpus: 2}, {command: "red*"}]
+    hints: {file: "/run/{pid}"}
+  - {name: blue/s, tenant: blue, maxCpus: 500m, members: [{command: "blue*"}]}
+)",
+            Mode::Enforce);
+  const CpuSet before = rig.held("fetch");
+  EXPECT_GE(before.count(), 2);
+  EXPECT_EQ(rig.threads.count(pause) + rig.threads.count(init), 0U) << "no servers";
+  inPod("red", 'c');
+  rig.loop.advance(600ms);
+  EXPECT_EQ(rig.held("red"), before);
+  rig.end(init);
+  rig.loop.advance(600ms);
+  const CpuSet pool = rig.node->report().pool;
+  EXPECT_FALSE(pool.empty());
+  EXPECT_TRUE(rig.held("red").isSubsetOf(before));
+  int pauses = 0;
+  for (int id = 1; id < 10; ++id) {
+    const foreign::FoundContainer* found = rig.node->member(InstanceId(id));
+    if (found == nullptr || found->pid() != pause) continue;
+    ++pauses;
+    EXPECT_EQ(rig.kernel.observe(InstanceId(id))->home, pool);
+  }
+  EXPECT_EQ(pauses, 1);
+  EXPECT_EQ(rig.threads.count(pause), 0U);
+}
+
 TEST(NodeAgentTest, IdleCpusAreLentLateAndTakenBackSoon) {
   AgentRig rig;
   const int red = rig.begin("red");

@@ -83,4 +83,17 @@ Isolation isolationField(Fields& fields) {
   return kLevels[wordField(fields, "isolation", "isolation", words).value_or(0)];
 }
 
+RoleNeed roleFields(Fields& fields, const std::vector<ContainerRole>& roles) {
+  std::vector<std::string_view> words;
+  for (const ContainerRole role : roles) words.push_back(containerRoleName(role));
+  RoleNeed need;
+  if (const auto word = wordField(fields, "role", "role", words)) need.role = roles[*word];
+  if (need.role == ContainerRole::Init || need.role == ContainerRole::Sidecar) {
+    need.floor = cpusField(fields, "minCpus", Zero::Allowed, "floor");
+  } else if (fields.find("minCpus") != nullptr) {
+    fields.fault("minCpus", "is of an init or a sidecar: set the group's minCpus, or say role: sidecar");
+  }
+  return need;
+}
+
 }  // namespace coterie::objects

@@ -10,6 +10,7 @@
 
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/container_role.h"
 #include "model/isolation.h"
 #include "objects/fields.h"
 
@@ -33,5 +34,11 @@ enum class Zero : std::uint8_t { Allowed, Refused };
 [[nodiscard]] bool latencyCriticalField(Fields& fields);
 // isolation: none (also if it is absent), core, cache or node.
 [[nodiscard]] Isolation isolationField(Fields& fields);
+// role: app (also if it is absent) or another of `roles`; minCpus: what an init or a sidecar needs, refused to others.
+struct RoleNeed {
+  ContainerRole role{ContainerRole::App};
+  MilliCpu floor;
+};
+[[nodiscard]] RoleNeed roleFields(Fields& fields, const std::vector<ContainerRole>& roles);
 
 }  // namespace coterie::objects

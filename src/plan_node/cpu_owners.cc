@@ -41,6 +41,7 @@ class Uses {
     const allocation::GroupTarget& target = node_.plan.groups[g];
     for (std::size_t c = 0; c < target.containers.size(); ++c) {
       const allocation::ContainerState& held = node_.snapshot.groups[g].containers[c];
+      if (held.role == ContainerRole::Pause) continue;  // it owns nothing, wherever it stands
       for (const int cpu : held.home) {
         CpuUse* use = find(cpu);
         if (use == nullptr) continue;  // offline

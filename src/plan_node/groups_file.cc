@@ -135,6 +135,10 @@ class Reader {
       container.loans = objects::idsField(fields, "loans");
       container.resident = objects::bytesField(fields, "resident", Bytes(0), Zero::Allowed, "memory");
       container.cpuWeight = fields.whole("cpuWeight", {1, 10000});
+      const objects::RoleNeed need =
+          objects::roleFields(fields, {ContainerRole::App, ContainerRole::Init, ContainerRole::Sidecar, ContainerRole::Pause});
+      container.role = need.role;
+      container.floor = need.floor;
       sayWhereListsAreCut(fields);
       fields.finish();
       if (container.loans.intersects(container.home))
@@ -154,6 +158,7 @@ class Reader {
     for (std::size_t g = 0; g < file_.groups.size(); ++g) {
       for (std::size_t c = 0; c < file_.groups[g].containers.size(); ++c) {
         const ContainerEntry& container = file_.groups[g].containers[c];
+        if (container.role == ContainerRole::Pause) continue;  // it owns nothing, wherever it is
         for (const int cpu : container.home - file_.pool) {
           const auto [first, fresh] = holders.try_emplace(cpu, Holder{g, container.line});
           if (fresh || first->second.group == g) continue;

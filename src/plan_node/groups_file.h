@@ -16,6 +16,7 @@
 //       isolation: core           # what no other tenant shares: none (default), core, cache, node
 //       instances: 2              # containers: how many (default 1); or those that run, with what each has (left out: none):
 //       instances: [{home: 0-3, memoryNodes: 0, loans: 8-9, resident: 2Gi, cpuWeight: 100}]
+//       instances: [{}, {role: sidecar, minCpus: 500m}, {role: init, minCpus: 2}, {role: pause}]  # app (default): minCpus above is the apps'
 //       demand: 1500m             # CPUs that it could use now; default 0
 //       queued: true              # requests wait although all own lanes are busy; default false
 //       loanLanes: 4              # per container; default: as many as maxCpus, or the machine's CPUs
@@ -52,6 +53,8 @@ struct ContainerEntry {
   CpuSet loans;  // a loan lane is awake on each
   Bytes resident;
   std::optional<std::int64_t> cpuWeight;
+  ContainerRole role{ContainerRole::App};
+  MilliCpu floor{};  // of an init or a sidecar
   int line{0};
 };
 

@@ -97,6 +97,10 @@ TEST(GroupsFile, EveryMistakeIsAnsweredWithFieldLineAndFix) {
        "8: groups[0].instances[0].loans: CPU 3 is its own home: a loan is another's CPU\n"},
       {"a home twice", group("    instances:\n      - home: 0-3\n  - name: b\n    tenant: audio\n    instances:\n      - home: 3\n"),
        "11: groups[1].instances[0].home: CPU 3 is the home of audio/speech too (line 7): take it from one of them, or list it in pool\n"},
+      {"a role that is none", group("    instances: [{role: inti}]\n"),
+       "6: groups[0].instances[0].role: unknown role \"inti\"; did you mean init?\n"},
+      {"what a pause needs", group("    instances: [{role: pause, minCpus: 1}]\n"),
+       "6: groups[0].instances[0].minCpus: is of an init or a sidecar: set the group's minCpus, or say role: sidecar\n"},
       {"pool", group("pool: x\n"), "6: pool: wanted ids as 0-3,8, found \"x\"\n"},
   };
   for (const Mistake& mistake : mistakes) {

@@ -18,9 +18,11 @@ std::string shortened(std::string list) {
   return list;
 }
 
-CpuSet homesOf(const allocation::GroupTarget& target) {
+CpuSet homesOf(const NodePlan& node, std::size_t g) {
   CpuSet all;
-  for (const allocation::ContainerTarget& container : target.containers) all |= container.home;
+  for (std::size_t c = 0; c < node.plan.groups[g].containers.size(); ++c) {
+    if (node.snapshot.groups[g].containers[c].role != ContainerRole::Pause) all |= node.plan.groups[g].containers[c].home;
+  }
   return all;
 }
 
@@ -39,7 +41,7 @@ LegendEntry tenantEntry(const TenantEntry& tenant, std::size_t index) {
 
 LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
   const allocation::GroupTarget& target = node.plan.groups[g];
-  const CpuSet homes = homesOf(target);
+  const CpuSet homes = homesOf(node, g);
   const CpuSet loans = loansOf(target);
   LegendEntry entry{"group", fmt::format("group-{}", g + 1), groupFill(g), loans.empty() ? std::string{} : loanFill(g), LegendMark::None, {}, {}};
   const std::string head = fmt::format("{} {}: ", g + 1, node.file->groups[g].name);
@@ -48,7 +50,8 @@ LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
   entry.title = head + "tenant " + node.tenantOf(g).name + ", entitled to " + allocation::cpusText(target.entitlement);
   for (std::size_t c = 0; c < target.containers.size(); ++c) {
     const allocation::ContainerTarget& container = target.containers[c];
-    entry.title += fmt::format("\ncontainer {}: CPUs {}, memory nodes {}", c, container.home.toString(), container.memoryNodes.toString());
+    entry.title += fmt::format("\ncontainer {}: CPUs {}, memory nodes {}", containerText(node, g, c), container.home.toString(),
+                               container.memoryNodes.toString());
     if (!container.loans.empty()) entry.title += ", borrows " + container.loans.toString();
   }
   for (const allocation::Reason& reason : node.plan.reasons) {

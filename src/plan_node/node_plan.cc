@@ -58,9 +58,21 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
     made.loans = container.loans;
     made.awakeLoanLanes = container.loans.count();
     made.resident = container.resident;
+    made.role = container.role;
+    made.floor = container.floor;
     made.cpuWeight = container.cpuWeight.value_or(container.home.empty() ? kDefaultWeight : 0);
   }
   return state;
+}
+
+// Pause containers own nothing, and an init's CPUs are its apps' once these are there.
+bool counts(const allocation::GroupState& group, std::size_t container, const std::vector<CpuSet>& homes) {
+  const ContainerRole role = group.containers[container].role;
+  if (role != ContainerRole::Init) return role != ContainerRole::Pause;
+  for (std::size_t c = 0; c < homes.size(); ++c) {
+    if (group.containers[c].role == ContainerRole::App && !homes[c].empty()) return false;
+  }
+  return true;
 }
 
 // J of homes: per group its containers' sets. What lies in the pool is the pool's, which counts as one container of a tenant of its own.
@@ -75,8 +87,9 @@ std::int64_t costOf(const allocation::Layout& layout, const allocation::Snapshot
   std::int64_t cost = 0;
   for (int g = 0; g < poolClaimant; ++g) {
     std::vector<allocation::Positions> containers;
-    for (const CpuSet& home : homes[at(g)]) {
-      containers.push_back(layout.toPositions(home - pool));
+    for (std::size_t c = 0; c < homes[at(g)].size(); ++c) {
+      if (!counts(snapshot.groups[at(g)], c, homes[at(g)])) continue;
+      containers.push_back(layout.toPositions(homes[at(g)][c] - pool));
       for (const int position : containers.back()) {
         if (board.owner(position) == allocation::kFree) board.give(position, g);
       }
@@ -99,7 +112,7 @@ void addCosts(NodePlan& node) {
     for (const allocation::ContainerState& container : node.snapshot.groups[g].containers) {
       held.back().push_back(container.home);
       anyHeld = anyHeld || !container.home.empty();
-      if (container.home.intersects(node.snapshot.pool)) heldPool = node.snapshot.pool;
+      if (container.role != ContainerRole::Pause && container.home.intersects(node.snapshot.pool)) heldPool = node.snapshot.pool;
     }
     for (const allocation::ContainerTarget& container : node.plan.groups[g].containers) planned.back().push_back(container.home);
     anyInPool = anyInPool || node.plan.groups[g].inPool;
@@ -197,6 +210,11 @@ std::string_view stepName(allocation::StepKind kind) {
 
 std::size_t containerIndex(const NodePlan& plan, std::size_t group, InstanceId instance) {
   return static_cast<std::size_t>(instance.value - plan.snapshot.groups[group].containers.front().id.value);
+}
+
+std::string containerText(const NodePlan& plan, std::size_t group, std::size_t container) {
+  const ContainerRole role = plan.snapshot.groups[group].containers[container].role;
+  return std::to_string(container) + (role == ContainerRole::App ? "" : " (" + std::string(containerRoleName(role)) + ")");
 }
 
 int domainCount(const Machine& machine, DomainLevel level) {

@@ -62,6 +62,8 @@ struct NodePlan {
 [[nodiscard]] std::size_t containerIndex(const NodePlan& plan, std::size_t group, InstanceId instance);
 // "1 group is pending: audio/speech"; empty if none is.
 [[nodiscard]] std::string pendingText(const NodePlan& plan);
+// "0", or "1 (sidecar)" of one that is no app.
+[[nodiscard]] std::string containerText(const NodePlan& plan, std::size_t group, std::size_t container);
 // Domains of that level that hold CPUs.
 [[nodiscard]] int domainCount(const Machine& machine, DomainLevel level);
 

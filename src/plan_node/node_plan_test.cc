@@ -132,6 +132,31 @@ TEST(NodePlan, LoanLanesAreAsManyAsTheCeilingOrTheMachine) {
   EXPECT_EQ(plan.snapshot.groups[2].loanLanes, 1);
 }
 
+// An init, a sidecar and pauses of two pods: who has what, in all forms, and steady once it is in force. A pause may be found on anybody's CPUs.
+TEST(NodePlan, RolesAreShownAndTheirPlanIsSteady) {
+  const Machine machine = testing::regularMachine("8", {1, 1, 0, 8, 1});
+  const GroupsFile file = groupsFrom(
+      "tenants: [{name: a}, {name: b}]\ngroups:\n"
+      "  - {name: x, tenant: a, minCpus: 2, maxCpus: 2, instances: [{}, {role: init, minCpus: 3}, {role: sidecar}, {role: pause, home: 0-7}]}\n"
+      "  - {name: y, tenant: b, maxCpus: 500m, instances: [{}, {role: pause, home: 0-7}]}\n");
+  const NodePlan first = planNode(machine, file, {});
+  const auto home = [&](std::size_t group, std::size_t container) { return first.plan.groups[group].containers[container].home; };
+  EXPECT_EQ(home(0, 0).count(), 3) << "the app has what its init needs, until it has gone";
+  EXPECT_EQ(home(0, 1), home(0, 0));
+  EXPECT_EQ(home(0, 2).count(), 1);
+  EXPECT_FALSE(home(0, 2).intersects(home(0, 0)));
+  EXPECT_EQ(home(0, 3), first.plan.pool);
+  EXPECT_EQ(home(1, 1), first.plan.pool);
+  const PlanText text = planText(first);
+  EXPECT_EQ(text.places.rows[1][3], "1 (init)");
+  EXPECT_EQ(text.places.rows[3][4], "pool " + first.plan.pool.toString());
+  const GroupsFile running = after(first);
+  const NodePlan second = planNode(machine, running, {});
+  EXPECT_TRUE(second.plan.steps.empty());
+  EXPECT_EQ(second.cost, first.cost);
+  EXPECT_EQ(second.costNow.value_or(-1), first.cost);
+}
+
 // J as the quality tests compute it, from sets: here only what can be told at a glance.
 TEST(NodePlan, CostIsJ) {
   const Machine machine = testing::regularMachine("2 nodes", {2, 1, 1, 2, 1});  // 0-1 | 2-3

@@ -54,6 +54,7 @@ Value containersValue(const NodePlan& node, std::size_t group) {
     const allocation::ContainerState& held = node.snapshot.groups[group].containers[c];
     list.push_back(
         Map{{"container", number(c)},
+            {"role", containerRoleName(held.role)},
             {"homeCpus", planned.home.toString()},
             {"memoryNodes", planned.memoryNodes.toString()},
             {"loanCpus", planned.loans.toString()},

@@ -21,9 +21,12 @@ std::string cpuNumber(MilliCpu cpus) {
   return text;
 }
 
-std::string homeText(const allocation::GroupTarget& target, const CpuSet& home) {
+std::string homeText(const NodePlan& node, std::size_t group, std::size_t container) {
+  const allocation::GroupTarget& target = node.plan.groups[group];
+  const CpuSet& home = target.containers[container].home;
   if (target.pending) return "pending";
-  return target.inPool ? "pool " + home.toString() : home.toString();
+  const bool pause = node.snapshot.groups[group].containers[container].role == ContainerRole::Pause;
+  return target.inPool || (pause && home == node.plan.pool) ? "pool " + home.toString() : home.toString();
 }
 
 TextTable placesOf(const NodePlan& node) {
@@ -32,9 +35,9 @@ TextTable placesOf(const NodePlan& node) {
     const allocation::GroupTarget& target = node.plan.groups[g];
     for (std::size_t c = 0; c < target.containers.size(); ++c) {
       const allocation::ContainerTarget& container = target.containers[c];
-      table.rows.push_back({node.file->groups[g].name, node.tenantOf(g).name, cpuNumber(target.entitlement), std::to_string(c),
-                            homeText(target, container.home), container.memoryNodes.toString(), std::to_string(container.ownLanes),
-                            container.loans.toString(), std::to_string(container.awakeLoanLanes)});
+      table.rows.push_back({node.file->groups[g].name, node.tenantOf(g).name, cpuNumber(target.entitlement), containerText(node, g, c),
+                            homeText(node, g, c), container.memoryNodes.toString(), std::to_string(container.ownLanes), container.loans.toString(),
+                            std::to_string(container.awakeLoanLanes)});
     }
   }
   return table;
