@@ -59,6 +59,7 @@ Status Drc::Impl::start() {
     savedHints_.push_back(hint);
   }
   bucket_ = {MilliCpu(std::max(2, usable().count() / 8) * 1000), ports_.loop.clock().now()};
+  migration_ = {config_.allocation.migrationPerMinute, ports_.loop.clock().now()};
   ports_.applier.setProgress([this, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired()) onProgress();
   });

@@ -193,6 +193,7 @@ class Drc::Impl {
   std::vector<HomeHint> savedHints_;
   CpuSet pool_;
   allocation::MoveBucket bucket_;
+  allocation::MigrationBucket migration_;
   allocation::Planner planner_;  // keeps what load does not change
   bool started_{false};
   bool frozen_{false};

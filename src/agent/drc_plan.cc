@@ -96,6 +96,7 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
   snapshot.machine = &machine_;
   snapshot.reserved = reserved_;
   snapshot.bucket = bucket_;
+  snapshot.migration = migration_;
   snapshot.now = ports_.loop.clock().now();
   for (const auto& [id, group] : groups_) {
     allocation::GroupState state = stateOf(group.spec, &group);
@@ -148,6 +149,7 @@ std::map<InstanceId, CpuSet> Drc::Impl::homesAfter(const allocation::Plan& plan,
 void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes) {
   pool_ = plan.pool;
   bucket_ = plan.bucket;
+  migration_ = plan.migration;
   const Instant now = ports_.loop.clock().now();
   for (auto& [id, group] : groups_) group.reasons.clear();
   for (const allocation::Reason& reason : plan.reasons) {

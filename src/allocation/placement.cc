@@ -8,6 +8,7 @@
 #include "allocation/assignment.h"
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
+#include "allocation/newcomers.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -20,7 +21,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Placer {
  public:
   Placer(const Problem& problem, const std::vector<bool>& pinned)
-      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {}
+      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned), newcomers_(problem) {}
 
   Placement run() {
     placement_.groups = emptyTargets(problem_);
@@ -31,7 +32,8 @@ class Placer {
     sayEntitlements();
     select();
     assign();
-    fillMemory(problem_, placement_.groups);
+    closeLanes(placement_.groups);
+    placement_.memory = fitMemory(problem_, placement_.groups);
     placement_.homes = HomeMap(layout_, placement_.groups, placement_.pool);
     sortReasons();
     return std::move(placement_);
@@ -297,12 +299,17 @@ class Placer {
     });
     for (const Turn& turn : turns) {
       const Claimant& claimant = claimants_[at(turn.claimant)];
+      const GroupState* newcomer = turn.newcomer && claimant.group >= 0 ? groups_[at(claimant.group)] : nullptr;
+      placement_.memoryHadASay = placement_.memoryHadASay || newcomer != nullptr;
+      board_->prefer(newcomer != nullptr ? newcomers_.ranks(*newcomer) : std::vector<int>{});
       for (int kind = 0; kind < layout_.kindCount; ++kind) {
         int owned = 0;
         for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
         board_->grow(turn.claimant, kind, claimant.cpus[at(kind)] - owned, chunkOf(claimant));
       }
+      if (newcomer != nullptr) newcomers_.placed(*newcomer, layout_.toSet(board_->owned(turn.claimant)));
     }
+    board_->prefer({});
     moveForFit();
   }
 
@@ -420,6 +427,15 @@ class Placer {
     } else {
       say(g, ReasonCode::PlacedTogether, static_cast<std::int64_t>(level), home.id);
     }
+    sayDevice(g, cpus);
+  }
+
+  void sayDevice(std::size_t g, const std::vector<int>& cpus) {
+    if (groups_[g]->device.empty()) return;
+    const CpuSet device = deviceCpus(*problem_.snapshot.machine, *groups_[g]);
+    if (device.empty()) return say(g, ReasonCode::DeviceUnknown, 0);
+    const DomainLevel level = levelTo(layout_, layout_.toSet(cpus), device);
+    if (level < DomainLevel::Node) say(g, ReasonCode::DeviceFar, static_cast<std::int64_t>(level));
   }
 
   const Problem& problem_;
@@ -438,6 +454,7 @@ class Placer {
   bool unitsRooted_{false};     // somebody's units differ from what he asked for: another's, moved, would leave what he could take
   std::vector<int> holders_;    // per position: the claimant that holds it now
   std::optional<Board> board_;
+  Newcomers newcomers_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
 };
 }  // namespace

@@ -283,7 +283,7 @@ class StepPlanner {
   }
 
   bool stepTo(StepItem& item, StepKind kind, CpuSet cpus, std::vector<int> waits) {
-    const CpuSet nodes = memory_.nearest(cpus);
+    const CpuSet nodes = memory_.nearest(cpus, item.group->memory);
     if (config_.memoryNodes && !nodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, nodes);
     waits.push_back(item.memoryWiden);
     waits.push_back(item.stepAside);

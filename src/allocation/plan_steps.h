@@ -12,9 +12,9 @@
 
 #include <vector>
 
-#include "allocation/assignment.h"
 #include "allocation/decide.h"
 #include "allocation/layout.h"
+#include "allocation/memory_map.h"
 
 namespace coterie::allocation {
 

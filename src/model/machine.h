@@ -63,6 +63,7 @@ struct Device {
   DeviceKind kind{DeviceKind::Network};
   CpuSet cpus;   // the online CPUs nearest to it; empty: unknown
   int node{-1};  // id of the memory node nearest to it; -1: unknown
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 struct Machine {

@@ -45,6 +45,8 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
   state.latencyCritical = entry.latencyCritical;
   state.lend = entry.lend;
   state.isolation = entry.isolation;
+  state.memory = entry.memory;
+  state.device = entry.device;
   state.loanLanes = loanLanesOf(entry, usableCpus);
   state.joined = Instant{} + Nanos(static_cast<std::int64_t>(index));
   state.demand = entry.demand;
@@ -58,6 +60,7 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
     made.loans = container.loans;
     made.awakeLoanLanes = container.loans.count();
     made.resident = container.resident;
+    made.expected = container.expected;
     made.cpuWeight = container.cpuWeight.value_or(container.home.empty() ? kDefaultWeight : 0);
   }
   return state;
