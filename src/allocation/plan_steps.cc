@@ -1,6 +1,7 @@
 #include "allocation/plan_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "allocation/isolation.h"
 #include "allocation/step_items.h"
@@ -222,7 +223,7 @@ class StepPlanner {
           waiting = true;
         }
       }
-      if (waiting && !progress && !breakCircle()) giveUpOne();
+      if (waiting && !progress && !breakCircle() && !ontoPromised()) giveUpOne();
     }
   }
 
@@ -267,6 +268,71 @@ class StepPlanner {
       if (ontoOwnGroup(item) || ontoFree(item) || ontoPool(item) || ontoSameTenant(item)) return true;
     }
     return false;
+  }
+
+  // There is no room but what somebody gains: a group that alone keeps another out waits there, and who gains it comes after.
+  bool ontoPromised() {
+    for (const StepItem& item : items_.all) {
+      if (item.settled || !keepsSomebodyOut(item.groupIndex)) continue;
+      for (int position = 0; position < layout_.size(); ++position) {
+        if (!mayWaitOn(item, position)) continue;
+        waitOn(item.groupIndex, position);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool keepsSomebodyOut(int group) const {
+    return std::any_of(todo_.begin(), todo_.end(), [&](int index) {
+      const StepItem& item = items_.at(index);
+      if (item.settled || item.groupIndex == group) return false;
+      bool out = false;
+      for (const int position : items_.wayOf(item).entering) {
+        for (const int other : items_.leavers[at(position)]) {
+          const StepItem& leaver = items_.at(other);
+          if (leaver.groupIndex == item.groupIndex || items_.releaseOf(leaver, layout_.ids[at(position)]) != kNoStep) continue;
+          if (leaver.groupIndex != group) return false;
+          out = true;
+        }
+      }
+      return out;
+    });
+  }
+
+  [[nodiscard]] bool gains(const StepItem& item, int id) const {
+    return item.way >= 0 && item.target->home.contains(id) && !item.state->home.contains(id);
+  }
+
+  // Nobody is there, and whoever was to go there already has something else to stand on meanwhile.
+  [[nodiscard]] bool mayWaitOn(const StepItem& item, int position) const {
+    const int id = layout_.ids[at(position)];
+    if (asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id) || guard_.tooNear(item, position)) return false;
+    return std::none_of(items_.all.begin(), items_.all.end(), [&](const StepItem& other) {
+      if (other.state->home.contains(id)) return true;
+      if (other.way < 0 || other.groupIndex == item.groupIndex) return false;
+      if (items_.wayOf(other).aside.contains(id)) return true;
+      return gains(other, id) && other.settled && (other.last == kNoStep || other.last == other.stepAside || steps_[at(other.last)].cpus.count() < 2);
+    });
+  }
+
+  void waitOn(int group, int position) {
+    const CpuSet there{layout_.ids[at(position)]};
+    asideTaken_ |= there;
+    for (const int index : todo_) {
+      StepItem& item = items_.all[at(index)];
+      if (item.groupIndex == group && !item.settled) {
+        items_.leavers.add(position, index);
+        guard_.noteLeaver(index, position);
+        stepTo(item, StepKind::WidenHome, there, {});
+      } else if (item.settled && gains(item, there.first())) {
+        CpuSet& first = steps_[at(item.last)].cpus;
+        first -= there;
+        items_.wayOf(item).aside = first;
+        item.stepAside = std::exchange(item.last, kNoStep);
+        item.settled = false;
+      }
+    }
   }
 
   // An isolated one, if there is any: it is what keeps the others from passing.
