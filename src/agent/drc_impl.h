@@ -139,7 +139,6 @@ class Drc::Impl {
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
-  [[nodiscard]] CpuSet unitsAround(Isolation isolation, const CpuSet& cpus) const;
   [[nodiscard]] CpuSet closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
   void takeHint(ContainerRecord& container);
   void saveHints();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/drc_impl.h"
+#include "allocation/isolation.h"
 
 namespace coterie::agent {
 
@@ -192,23 +193,10 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
-// All CPUs of the units that a set touches.
-CpuSet Drc::Impl::unitsAround(Isolation isolation, const CpuSet& cpus) const {
-  CpuSet units = cpus;
-  if (isolation == Isolation::None) return units;
-  for (const int id : cpus) {
-    const Cpu* cpu = machine_.findCpu(id);
-    if (cpu == nullptr) continue;
-    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
-    units |= machine_.domains[static_cast<std::size_t>(domain)].cpus;
-  }
-  return units;
-}
-
 // What the taker must leave alone while the holder is on `held`: that, and between tenants the whole units of whichever of the two is isolated.
 CpuSet Drc::Impl::closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const {
   if (holder.spec.tenant == taker.spec.tenant) return held;
-  return unitsAround(holder.spec.isolation, held) | unitsAround(taker.spec.isolation, held);
+  return allocation::unitsOf(machine_, held, holder.spec.isolation) | allocation::unitsOf(machine_, held, taker.spec.isolation);
 }
 
 // A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that

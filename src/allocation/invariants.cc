@@ -43,18 +43,6 @@ CpuSet activeOf(const GroupState& group) {
   return active;
 }
 
-// All CPUs of the units that a set touches.
-CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) {
-  CpuSet units;
-  for (const int id : cpus) {
-    const Cpu* cpu = machine.findCpu(id);
-    if (cpu == nullptr) continue;
-    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
-    units |= machine.domains[at(domain)].cpus;
-  }
-  return units;
-}
-
 // Groups on every CPU, as indices into the snapshot's groups.
 std::vector<std::vector<int>> ownersByCpu(const Snapshot& snapshot) {
   std::vector<std::vector<int>> owners(at(snapshot.machine->online.last() + 1));

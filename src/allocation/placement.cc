@@ -62,6 +62,7 @@ class Placer {
     size({});
     std::vector<UnitClaim> claims = unitClaims();
     chooseUnits(claims, layout_, holders_);
+    while (keepWithinCap(claims)) chooseUnits(claims, layout_, holders_);
     std::vector<std::int64_t> inUnits = sizing_.milli;
     for (const UnitClaim& claim : claims) {
       if (claim.cpus.empty() || (!claim.pinned && static_cast<int>(claim.cpus.size()) < claim.need)) return false;
@@ -76,6 +77,27 @@ class Placer {
       for (UnitClaim& claim : claims) claim.claimant = claimantOf_[at(claim.claimant)];
     }
     return takeUnits(claims);
+  }
+
+  // Units of different sizes may come to more than was asked for: where that passes the tenant's cap, one of its groups with more than its floor
+  // takes that and no more. True if there is one; its units, and so everybody's, are to be chosen again.
+  bool keepWithinCap(std::vector<UnitClaim>& claims) const {
+    std::map<TenantId, std::int64_t> owned;
+    for (const UnitClaim& claim : claims) {
+      for (const int position : claim.cpus) owned[claimants_[at(claim.claimant)].tenant] += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
+    }
+    for (std::size_t c = 0; c < claimants_.size(); ++c) {
+      if (claimants_[c].group >= 0 && !isIsolated(c)) owned[claimants_[c].tenant] += std::min(claimants_[c].entitlement, claimants_[c].need * kCpu);
+    }
+    for (auto claim = claims.rbegin(); claim != claims.rend(); ++claim) {
+      const Claimant& claimant = claimants_[at(claim->claimant)];
+      if (claim->pinned || claim->wanted <= claim->need || static_cast<int>(claim->cpus.size()) <= claim->need) continue;
+      if (claimant.tenantLimit == kNoCap || owned[claimant.tenant] <= claimant.tenantLimit) continue;
+      claim->wanted = claim->need;
+      for (UnitClaim& one : claims) one.cpus.clear();
+      return true;
+    }
+    return false;
   }
 
   void size(const std::vector<std::int64_t>& inUnits) {

@@ -29,7 +29,7 @@ struct Domain {
 struct Cpu {
   int id{0};
   int core{0};              // index of its Core domain
-  int cache{0};             // index of its Cache domain, or of its Node domain where there are no L3 groups
+  int cache{0};             // index of its Cache domain, or of its Node domain if it is in no L3 group
   int node{0};              // index of its Node domain
   int socket{0};            // index of its Socket domain
   int kind{0};              // 0 = the fastest kind of core (P), 1 = the next (E), ...
