@@ -273,7 +273,7 @@ class StepPlanner {
   // There is no room but what somebody gains: a group that alone keeps another out waits there, and who gains it comes after.
   bool ontoPromised() {
     for (const StepItem& item : items_.all) {
-      if (item.settled || !keepsSomebodyOut(item.groupIndex)) continue;
+      if (item.settled || !items_.keptOut(layout_, item.groupIndex)) continue;
       for (int position = 0; position < layout_.size(); ++position) {
         if (!mayWaitOn(item, position)) continue;
         waitOn(item.groupIndex, position);
@@ -281,27 +281,6 @@ class StepPlanner {
       }
     }
     return false;
-  }
-
-  [[nodiscard]] bool keepsSomebodyOut(int group) const {
-    return std::any_of(todo_.begin(), todo_.end(), [&](int index) {
-      const StepItem& item = items_.at(index);
-      if (item.settled || item.groupIndex == group) return false;
-      bool out = false;
-      for (const int position : items_.wayOf(item).entering) {
-        for (const int other : items_.leavers[at(position)]) {
-          const StepItem& leaver = items_.at(other);
-          if (leaver.groupIndex == item.groupIndex || items_.releaseOf(leaver, layout_.ids[at(position)]) != kNoStep) continue;
-          if (leaver.groupIndex != group) return false;
-          out = true;
-        }
-      }
-      return out;
-    });
-  }
-
-  [[nodiscard]] bool gains(const StepItem& item, int id) const {
-    return item.way >= 0 && item.target->home.contains(id) && !item.state->home.contains(id);
   }
 
   // Nobody is there, and whoever was to go there already has something else to stand on meanwhile.
@@ -312,7 +291,8 @@ class StepPlanner {
       if (other.state->home.contains(id)) return true;
       if (other.way < 0 || other.groupIndex == item.groupIndex) return false;
       if (items_.wayOf(other).aside.contains(id)) return true;
-      return gains(other, id) && other.settled && (other.last == kNoStep || other.last == other.stepAside || steps_[at(other.last)].cpus.count() < 2);
+      return StepItems::gains(other, id) && other.settled &&
+             (other.last == kNoStep || other.last == other.stepAside || steps_[at(other.last)].cpus.count() < 2);
     });
   }
 
@@ -325,7 +305,7 @@ class StepPlanner {
         items_.leavers.add(position, index);
         guard_.noteLeaver(index, position);
         stepTo(item, StepKind::WidenHome, there, {});
-      } else if (item.settled && gains(item, there.first())) {
+      } else if (item.settled && StepItems::gains(item, there.first())) {
         CpuSet& first = steps_[at(item.last)].cpus;
         first -= there;
         items_.wayOf(item).aside = first;
