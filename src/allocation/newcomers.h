@@ -1,10 +1,10 @@
 // Where a newcomer is better off among places that are the same for J (objective.h): where its memory has room, and near the device that it names.
 //
-// A rank for every domain, which selection.h looks at only among wholly free domains that are alike; so J plays no part in it, and it none in J.
-// Memory goes first: a node is full if what the present containers leave of the nodes nearest to it (memory_fit.h) is less than what the group needs,
-// a larger domain if all its nodes are. A device is as far as the domain above both reaches: 0 where it is, else what J calls the span. Newcomers
-// that are placed count for those that follow. O(fitMemory) once, then O(domains above the cores * (nodes + n/64)) for a group that needs memory or
-// names a device, and nothing for others. Pure. Thread-compatible.
+// A rank for every domain, which selection.h looks at only among wholly free domains that are alike; so nothing but the device tells them apart for
+// J. Memory goes first: a node is full if what the present containers leave of the nodes nearest to it (memory_fit.h) is less than what the group
+// needs, a larger domain if all its nodes are. A device is as far as the domain above both reaches: 0 where it is, else what J calls the span.
+// Newcomers that are placed count for those that follow. O(fitMemory) once, then O(domains above the cores * (nodes + n/64)) for a group that needs
+// memory or names a device, and nothing for others. Pure. Thread-compatible.
 #pragma once
 
 #include <optional>

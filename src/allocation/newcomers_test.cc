@@ -118,15 +118,28 @@ TEST(Newcomers, FitBeforeNearAndSayHowFarTheyAre) {
   EXPECT_EQ(said(story.plan(), ReasonCode::DeviceFar), static_cast<std::int64_t>(DomainLevel::Machine));
 }
 
-TEST(Newcomers, WhatIsSettledStaysWhateverItNames) {
+// J counts the way to the device, so whoever runs far from it is moved: within the limits of all optional moves, and not over somebody else.
+TEST(Newcomers, WhoRunsFarFromItsDeviceIsMovedWhereThereIsRoom) {
   testing::MachineShape shape{2, 2, 0, 2, 1};
   shape.devices = {{"gpu0", DeviceKind::Gpu, 3}};
   const Machine machine = testing::regularMachine("devices", shape);
-  Story story(machine);
-  asking(story.builder.group(1));
-  applyAll(story.builder.snapshot, story.plan());
-  story.builder.snapshot.groups[0].device = "gpu0";
-  EXPECT_TRUE(story.plan().steps.empty());
+  for (const bool taken : {false, true}) {
+    Story story(machine);
+    asking(story.builder.group(1, set("0-1")));
+    if (taken) asking(story.builder.group(2, set("6-7")));
+    for (GroupState& group : story.builder.snapshot.groups) group.containers.front().memoryNodes = set(group.id == GroupId(1) ? "0" : "3");
+    EXPECT_TRUE(story.plan().steps.empty());
+    story.builder.snapshot.groups[0].device = "gpu0";
+    Snapshot waiting = story.builder.snapshot;
+    waiting.groups[0].lastOptionalMove = waiting.now;
+    EXPECT_TRUE(decide(waiting, {}).steps.empty());
+    EXPECT_NE(said(decide(waiting, {}), ReasonCode::MoveDeferred), -1);
+    EXPECT_EQ(story.placeOf(0), taken ? "4-5 with node 2" : "6-7 with node 3");
+    applyAll(story.builder.snapshot, story.plan());
+    story.builder.snapshot.bucket = {MilliCpu(1'000'000), story.builder.snapshot.now};
+    story.builder.snapshot.groups[0].lastOptionalMove.reset();
+    EXPECT_TRUE(story.plan().steps.empty()) << "and stays";
+  }
 }
 
 }  // namespace

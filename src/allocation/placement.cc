@@ -9,6 +9,7 @@
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
 #include "allocation/newcomers.h"
+#include "allocation/objective.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -344,6 +345,7 @@ class Placer {
       movables[c].rooted = unitsRooted_;
       movables[c].isolation = group.isolation;
       movables[c].mayMove = mayMove(group, problem_);
+      movables[c].away = awayFrom(layout_, deviceCpus(*problem_.snapshot.machine, group));
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
     }
     const std::int64_t level = bucketNow(problem_).level.value;

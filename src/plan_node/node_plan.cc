@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/newcomers.h"
 #include "allocation/objective.h"
 #include "allocation/selection.h"
 
@@ -84,7 +85,8 @@ std::int64_t costOf(const allocation::Layout& layout, const allocation::Snapshot
         if (board.owner(position) == allocation::kFree) board.give(position, g);
       }
     }
-    cost += allocation::groupCost(layout, board.owned(g), containers);
+    const CpuSet device = allocation::deviceCpus(*snapshot.machine, snapshot.groups[at(g)]);
+    cost += allocation::groupCost(layout, board.owned(g), containers) + allocation::deviceCost(allocation::awayFrom(layout, device), board.owned(g));
   }
   return cost + allocation::groupCost(layout, board.owned(poolClaimant), {board.owned(poolClaimant)}) + allocation::boardCost(board);
 }
@@ -165,6 +167,7 @@ NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequ
   for (std::size_t g = 0; g < file.groups.size(); ++g) node.snapshot.groups.push_back(stateOf(file, g, node.usable.count(), nextInstance));
   allocation::Config config;
   config.policy = request.policy;
+  config.memoryNodes = request.memoryNodes;
   node.plan = allocation::decide(node.snapshot, config);
   if (!node.usable.empty()) addCosts(node);
   addChanges(node);
