@@ -65,7 +65,7 @@ struct GroupState {
   Lend lend{Lend::WhenIdle};
   Isolation isolation{Isolation::None};
   MemoryTier memory{MemoryTier::Usual};
-  std::string device;                      // the name of one of the machine's that newcomers are placed near; empty: none
+  std::string device;                      // the name of one of the machine's that it is to be near to (J counts the way); empty: none
   int loanLanes{0};                        // loan lanes per container that exist (parked or not)
   Instant joined{};                        // for "the youngest becomes Pending"
   std::vector<ContainerState> containers;  // >= 1, ascending id
@@ -91,12 +91,7 @@ struct MigrationBucket {
   friend bool operator==(const MigrationBucket&, const MigrationBucket&) = default;
 };
 
-// What the kernel says of a memory node.
-struct NodeFree {
-  int node{0};  // id
-  Bytes free;
-  friend bool operator==(const NodeFree&, const NodeFree&) = default;
-};
+using coterie::NodeFree;  // what the kernel says of a memory node
 
 struct Snapshot {
   const Machine* machine{nullptr};

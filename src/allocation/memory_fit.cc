@@ -350,7 +350,8 @@ void MemoryRoom::take(const CpuSet& cpus, MemoryTier tier, Bytes bytes) {
 void payNarrowings(const Problem& problem, const MemoryFit& fit, Plan& plan) {
   const std::int64_t depth = problem.config.migrationPerMinute.value;
   plan.migration = migrationNow(problem);
-  std::vector<Reason> reasons = fit.reasons;
+  std::vector<Reason> reasons;
+  if (problem.config.memoryNodes) reasons = fit.reasons;  // else nobody sets them, and what they are is not known
   bool waits = false;
   for (const MemoryNarrowing& one : fit.narrowings) {
     GroupTarget& group = plan.groups[one.group];
