@@ -10,6 +10,7 @@
 #include "allocation/isolation.h"
 #include "allocation/newcomers.h"
 #include "allocation/objective.h"
+#include "allocation/pieces.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -287,10 +288,11 @@ class Placer {
     return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
   }
 
-  [[nodiscard]] int chunkOf(const Claimant& claimant) const {
-    if (claimant.group < 0) return std::max(1, claimant.total());
-    return std::max(1, claimant.total() / static_cast<int>(groups_[at(claimant.group)]->containers.size()));
+  // The pool counts as one.
+  [[nodiscard]] int containersOf(const Claimant& claimant) const {
+    return claimant.group < 0 ? 1 : static_cast<int>(groups_[at(claimant.group)]->containers.size());
   }
+  [[nodiscard]] int chunkOf(const Claimant& claimant) const { return std::max(1, claimant.total() / containersOf(claimant)); }
 
   void select() {
     std::vector<TenantId> tenants;
@@ -325,12 +327,16 @@ class Placer {
       const GroupState* newcomer = turn.newcomer && claimant.group >= 0 ? groups_[at(claimant.group)] : nullptr;
       placement_.memoryHadASay = placement_.memoryHadASay || newcomer != nullptr;
       board_->prefer(newcomer != nullptr ? newcomers_.ranks(*newcomer) : std::vector<int>{});
+      if (turn.newcomer) {
+        growNewcomer(*board_, turn.claimant, claimant.cpus, containersOf(claimant));
+        if (newcomer != nullptr) newcomers_.placed(*newcomer, layout_.toSet(board_->owned(turn.claimant)));
+        continue;
+      }
       for (int kind = 0; kind < layout_.kindCount; ++kind) {
         int owned = 0;
         for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
         board_->grow(turn.claimant, kind, claimant.cpus[at(kind)] - owned, chunkOf(claimant));
       }
-      if (newcomer != nullptr) newcomers_.placed(*newcomer, layout_.toSet(board_->owned(turn.claimant)));
     }
     board_->prefer({});
     moveForFit();
