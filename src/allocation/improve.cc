@@ -99,14 +99,17 @@ class Improver {
     std::int64_t gain = 0;
     for (const auto& [branch, cost] : caches) gain += cacheCosts_[at(branch)] - cost;
     std::int64_t moved = 0;
+    std::int64_t othersMoved = 0;
     std::vector<std::int64_t> costs;
     std::vector<std::vector<Positions>> homes;
     for (const auto& [claimant, cpus] : before) {
       homes.push_back(assigned(claimant, homes_[at(claimant)]));
       costs.push_back(costOf(claimant, homes.back()));
       gain += costs_[at(claimant)] - costs.back();
-      moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
+      const std::int64_t lost = std::max<std::int64_t>(0, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
+      (claimant == before.front().first ? moved : othersMoved) += lost;
     }
+    moved = std::max(moved, othersMoved);
     const bool worthwhile = gain > 0 && gain >= config_.optionalMoveGain * kQuarters * moved;
     waits_ = worthwhile && !affordable(before, moved);
     if (!worthwhile || waits_) return restore(before), false;
