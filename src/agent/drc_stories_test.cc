@@ -315,7 +315,7 @@ TEST(DrcStories, AnInitsCpusAreItsAppsWhenItHasGone) {
   pod.floor = MilliCpu(1000);
   pod.ceiling = MilliCpu(1000);
   rig.drc->setGroup(pod);
-  rig.drc->instanceStarting(GroupId(1), InstanceId(10), {ContainerRole::Init, MilliCpu(2000)});
+  rig.drc->instanceStarting(GroupId(1), InstanceId(10), {}, {ContainerRole::Init, MilliCpu(2000)});
   rig.ready(1, 10);
   rig.add(2, 20);
   rig.settle();

@@ -29,7 +29,7 @@ class Improver {
     }
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
-      costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
+      costs_[at(c)] = costOf(c, homes_.back());
     }
     cacheCosts_.assign(layout_.branches.size(), 0);
     changedAt_.assign(layout_.branches.size(), clock_);
@@ -76,6 +76,10 @@ class Improver {
     return groupCost(layout_, cpus, afresh) < groupCost(layout_, cpus, homes) ? afresh : homes;
   }
 
+  [[nodiscard]] std::int64_t costOf(int claimant, const std::vector<Positions>& homes) const {
+    return groupCost(layout_, board_.owned(claimant), homes) + deviceCost(movables_[at(claimant)].away, board_.owned(claimant));
+  }
+
   [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {
     return std::count_if(cpus.begin(), cpus.end(), [&](int position) { return holders_[at(position)] == claimant; });
   }
@@ -101,7 +105,7 @@ class Improver {
     std::vector<std::vector<Positions>> homes;
     for (const auto& [claimant, cpus] : before) {
       homes.push_back(assigned(claimant, homes_[at(claimant)]));
-      costs.push_back(groupCost(layout_, board_.owned(claimant), homes.back()));
+      costs.push_back(costOf(claimant, homes.back()));
       gain += costs_[at(claimant)] - costs.back();
       const std::int64_t lost = std::max<std::int64_t>(0, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
       (claimant == before.front().first ? moved : othersMoved) += lost;

@@ -145,7 +145,7 @@ void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
     ready.pid = container.pid();
     ready.ownLaneThreads.assign(static_cast<std::size_t>(std::max(1, machine_.online.count())),
                                 0);  // it may run that many; which they are is its business
-    if (container.role != ContainerRole::App) drc_->instanceStarting(idOf(container.group), id, {container.role, container.floor});
+    if (container.role != ContainerRole::App) drc_->instanceStarting(idOf(container.group), id, {}, {container.role, container.floor});
     drc_->instanceReady(idOf(container.group), id, ready);
   }
 }
@@ -268,6 +268,7 @@ void NodeAgent::planObserved() {
       container.floor = roster_.members().at(id).floor;
       const auto before = observed_.find(g);
       if (before != observed_.end() && before->second.homes.count(id) > 0) container.home = before->second.homes.at(id) & usable;
+      for (const SeenProcess& process : roster_.members().at(id).processes) container.resident += ports_.processes.resident(process.pid);
       entry.containers.push_back(std::move(container));
     }
     file.groups.push_back(std::move(entry));
@@ -275,7 +276,7 @@ void NodeAgent::planObserved() {
   observed_.clear();
   pool_ = {};
   if (file.groups.empty() || usable.empty()) return;
-  const plan_node::NodePlan plan = plan_node::planNode(machine_, file, {allocation::PolicyName::Drc, reserved_});
+  const plan_node::NodePlan plan = plan_node::planNode(machine_, file, {allocation::PolicyName::Drc, reserved_, false});
   pool_ = plan.plan.pool;
   std::size_t row = 0;
   for (const auto& [g, ids] : members) {
