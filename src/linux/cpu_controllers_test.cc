@@ -207,14 +207,14 @@ TEST(AffinityControllerStories, ALibraryThatSetsAThreadsMaskIsSeenByWhatIsEffect
   ASSERT_EQ(linux::executeChange(*controller.prepare(wanted)), 0);
   const auto inForce = [&] {
     const auto seen = controller.observe(InstanceId(1));
-    return seen.ok() && seen->uniform && seen->effective == wanted.cpus;
+    return seen.ok() && seen->uniform && seen->effective == wanted.set;
   };
   EXPECT_TRUE(inForce());
   cpu_set_t all;
   CPU_ZERO(&all);
   for (const int cpu : machine) CPU_SET(cpu, &all);
   ASSERT_EQ(::sched_setaffinity(child.tids()[1], sizeof all, &all), 0);
-  EXPECT_EQ(wanted.cpus, CpuSet{machine.first()}) << "the record says what it said";
+  EXPECT_EQ(wanted.set, CpuSet{machine.first()}) << "the record says what it said";
   EXPECT_FALSE(inForce());
   ASSERT_EQ(linux::executeChange(*controller.prepare(wanted)), 0);
   EXPECT_TRUE(inForce());
