@@ -277,12 +277,18 @@ class StepPlanner {
     for (const StepItem& item : items_.all) {
       if (item.settled || !items_.keptOut(layout_, item.groupIndex)) continue;
       for (int position = 0; position < layout_.size(); ++position) {
-        if (!mayWaitOn(item, position)) continue;
+        if (!allMayWaitOn(item.groupIndex, position)) continue;
         waitOn(item.groupIndex, position);
         return true;
       }
     }
     return false;
+  }
+
+  // The whole group goes there, and some of it may be nearer to others than the rest.
+  [[nodiscard]] bool allMayWaitOn(int group, int position) const {
+    return std::all_of(items_.all.begin(), items_.all.end(),
+                       [&](const StepItem& one) { return one.groupIndex != group || one.settled || mayWaitOn(one, position); });
   }
 
   // Nobody is there, and whoever was to go there already has something else to stand on meanwhile.
