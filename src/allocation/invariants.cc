@@ -110,11 +110,13 @@ class StateCheck {
   [[nodiscard]] bool old(const std::vector<int>& owners, int cpu) const {
     return std::all_of(owners.begin(), owners.end(), [&](int g) { return heldBefore(now_.groups[at(g)], cpu); });
   }
-  // They share it by right: members of the new pool and, where the pool had it before, members of the old one.
+  // They share it by right: members of the new pool, on its CPUs or on those it leaves, and on what it keeps members of the old one.
   [[nodiscard]] bool pooled(const std::vector<int>& owners, int cpu) const {
-    return plan_.pool.contains(cpu) && std::all_of(owners.begin(), owners.end(), [&](int g) {
+    const bool was = before_.pool.contains(cpu);
+    const bool is = plan_.pool.contains(cpu);
+    return (was || is) && std::all_of(owners.begin(), owners.end(), [&](int g) {
              const GroupTarget* target = findTarget(plan_, now_.groups[at(g)].id);
-             return (target != nullptr && target->inPool) || (before_.pool.contains(cpu) && heldBefore(now_.groups[at(g)], cpu));
+             return (target != nullptr && target->inPool) || (was && is && heldBefore(now_.groups[at(g)], cpu));
            });
   }
   [[nodiscard]] bool sameTenant(const std::vector<int>& owners) const {
