@@ -336,6 +336,30 @@ TEST(Steps, APoolAndAGroupExchangePlacesOverACpuThatAThirdGains) {
   settle(builder.snapshot, "exchange");
 }
 
+// Another one: every CPU is somebody's, the pool goes to another CPU, and who joins it must make room first.
+TEST(Steps, WhoJoinsAPoolThatMovesWaitsOnWhatItLeaves) {
+  const Machine whole = testing::shapeNamed("big-little-8").value();
+  const CpuSet left = set("1,4,6-7");
+  const Machine machine = testing::withOnline(whole, left, left);
+  SnapshotBuilder builder(machine);
+  const auto add = [&](int tenant, Band band, int floor, int ceiling, const std::vector<const char*>& homes) -> GroupState& {
+    GroupState& group = builder.group(tenant, static_cast<int>(homes.size()));
+    group.band = band;
+    group.floor = MilliCpu(floor);
+    group.ceiling = MilliCpu(ceiling);
+    for (std::size_t c = 0; c < homes.size(); ++c) group.containers[c].home = set(homes[c]);
+    return group;
+  };
+  add(1, Band::Normal, 1000, 1'000'000, {"4", "4"}).weight = 519;
+  GroupState& pooled = add(3, Band::Low, 164, 600, {"7", "7", "7"});
+  pooled.tenantWeight = 300;
+  pooled.weight = 353;
+  add(4, Band::High, 0, 1'000'000, {"6", "6"});
+  add(2, Band::High, 1517, 1517, {"1-2,5"});
+  builder.snapshot.pool = set("7");
+  settle(builder.snapshot, "the pool moves");
+}
+
 // ---- loans ----
 class Loans : public ::testing::Test {
  protected:

@@ -132,11 +132,13 @@ class StateCheck {
   [[nodiscard]] bool old(const std::vector<Stander>& standers, int cpu) const {
     return std::all_of(standers.begin(), standers.end(), [&](const Stander& one) { return heldBefore(one, cpu); });
   }
-  // They share it by right: members of the new pool and pause containers, and, where the pool had it before, members of the old one.
+  // They share it by right: members of the new pool and pause containers, on its CPUs or on those it leaves, and on what it keeps members of the old one.
   [[nodiscard]] bool pooled(const std::vector<Stander>& standers, int cpu) const {
-    return plan_.pool.contains(cpu) && std::all_of(standers.begin(), standers.end(), [&](const Stander& one) {
+    const bool was = before_.pool.contains(cpu);
+    const bool is = plan_.pool.contains(cpu);
+    return (was || is) && std::all_of(standers.begin(), standers.end(), [&](const Stander& one) {
              const GroupTarget* target = findTarget(plan_, groupOf(one).id);
-             return one.pause || (target != nullptr && target->inPool) || (before_.pool.contains(cpu) && heldBefore(one, cpu));
+             return one.pause || (target != nullptr && target->inPool) || (was && is && heldBefore(one, cpu));
            });
   }
   [[nodiscard]] bool sameTenant(const std::vector<Stander>& standers) const {

@@ -22,6 +22,7 @@ class StepPlanner {
         targets_(targets),
         memory_(memory),
         config_(config),
+        poolBefore_(snapshot.pool & layout.usable),
         poolAlways_(snapshot.pool & newPool),
         items_(layout),
         guard_(*snapshot.machine, layout, items_,
@@ -413,9 +414,28 @@ class StepPlanner {
   }
 
   bool ontoPool(StepItem& item) {
+    if (item.groupTarget->inPool && ontoOldPool(item)) return true;
     if (item.state->home.intersects(poolAlways_)) return false;
     for (const int id : poolAlways_) {
       if (!barred(item, id) && !guard_.tooNear(item, layout_.positionOf(id))) return stepTo(item, StepKind::SwapHome, CpuSet{id}, {});
+    }
+    return false;
+  }
+
+  // One that is to share the pool waits on what was the pool's so far, beside none but members.
+  bool ontoOldPool(StepItem& item) {
+    if (item.state->home.intersects(poolBefore_) || items_.wayOf(item).aside.intersects(poolBefore_)) return false;
+    for (const int id : poolBefore_ - poolAlways_) {
+      const int position = layout_.positionOf(id);
+      const bool strangers = std::any_of(items_.all.begin(), items_.all.end(), [&](const StepItem& other) {
+        const bool there = other.state->home.contains(id) || (other.way >= 0 && items_.wayOf(other).aside.contains(id));
+        return there && !other.groupTarget->inPool;
+      });
+      if (strangers || barred(item, id) || guard_.tooNear(item, position)) continue;
+      const int index = static_cast<int>(&item - items_.all.data());
+      items_.leavers.add(position, index);  // whoever takes it waits for this one too
+      guard_.noteLeaver(index, position);
+      return stepTo(item, StepKind::SwapHome, CpuSet{id}, {});
     }
     return false;
   }
@@ -501,6 +521,7 @@ class StepPlanner {
   const std::vector<GroupTarget>& targets_;
   const MemoryMap& memory_;
   const Config& config_;
+  CpuSet poolBefore_;
   CpuSet poolAlways_;  // the pool's before and after
   StepItems items_;
   UnitGuard guard_;

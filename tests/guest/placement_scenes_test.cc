@@ -221,6 +221,43 @@ TEST_F(Numa, PagesFollowTheirContainersWithinTheBudget) {
                      last.all));
 }
 
+// The node of a container fills up: it is given the other one too, and what it writes then lies there, instead of pages being reclaimed.
+TEST_F(Numa, WhoseNodeIsNearlyFullIsGivenTheNextOne) {
+  constexpr Bytes kMore{48LL << 20};
+  constexpr Bytes kStep{4LL << 20};
+  agent::DrcConfig config;
+  config.reserved = CpuSet{};
+  config.pollInterval = config.memoryInterval = Millis(250);
+  begin(config);
+  if ((nodesOf(machine(), usable()) & nodesWithMemory()).count() != 2) GTEST_SKIP() << "needs two nodes with CPUs and memory";
+  add(apply::service(1), 2);
+  settle();
+  const InstanceId id = container(1, 1);
+  const CpuSet near = node().seen(id).memoryNodes;
+  ASSERT_EQ(near.count(), 1);
+  Bytes size, free;
+  for (const MemoryNode& one : machine().memoryNodes) size = near.contains(one.id) ? one.size : size;
+  for (const NodeFree& one : linux::NodeMemory().free()) free = near.contains(one.node) ? one.free : free;
+  testing::ChildProcess& process = *node().containers().at(id).process;
+  const auto widened = [&] { return node().seen(id).memoryNodes.count() == 2; };
+  static_cast<void>(process.touch(free - Bytes(size.value / 7)));
+  Bytes further;
+  const Instant from = node().loop().clock().now();
+  while (!node().passUntil(widened, config.memoryInterval * 3) && further < Bytes(size.value / 7)) {
+    static_cast<void>(process.touch(kStep));
+    further += kStep;
+  }
+  ASSERT_TRUE(widened()) << "it is full, and the kernel reclaims";
+  const Nanos took = node().loop().clock().now() - from;
+  settle();
+  const std::int64_t all = kMore.value / ::sysconf(_SC_PAGESIZE);
+  std::int64_t others = 0;  // of a mapping that the kernel may have joined with those before
+  for (const auto& [one, count] : pagesByNode(process.pid(), process.touch(kMore))) others += near.contains(one) ? 0 : count;
+  EXPECT_GT(others, all / 4);
+  figure(fmt::format("node {}, filled but for 1/7 and by {} MiB more in {}: memory nodes {}; of {} pages after that {} on the other", near.toString(),
+                     further.value >> 20, secondsText(took), node().seen(id).memoryNodes.toString(), all, others));
+}
+
 class Isolated : public Scene {};
 
 TEST_F(Isolated, EachLevelHoldsByTheKernelsWordAndIsGivenBack) {
