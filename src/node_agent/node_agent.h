@@ -50,7 +50,7 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<bool()> kubeletIsStatic = {};
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
-    std::function<std::vector<std::string>()> rivals = {};
+    std::function<std::string()> rivals = {};
   };
 
   NodeAgent(Ports ports, NodeAgentConfig config);
