@@ -26,8 +26,10 @@
 #include "cli/manifests.h"
 #include "cli/table.h"
 #include "http/asio_loop.h"
+#include "linux/cgroup_meter.h"
 #include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
+#include "linux/files.h"
 #include "linux/foreign_controller.h"
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
@@ -90,6 +92,7 @@ class AgentRun {
   linux::LiveMachine machine_;  // before anything is placed
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
+  linux::CgroupMeter meter_;
   UniqueFd lock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
@@ -136,6 +139,7 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
 
 Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
+  ports.meter = &meter_;
   ports.kubeletIsStatic = [path = file_.kubeletState] { return kubeletIsStatic(path); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
@@ -213,6 +217,7 @@ int AgentRun::run() {
 
 int runAgent(cli::Context& context, const Flags& flags) {
   log::setLevel(levelOf(flags.logLevel));
+  linux::allowManyFiles();  // some are kept for each container
   if (flags.window < 1 || flags.window > 3600) return context.usage("--window: 1 to 3600 seconds are wanted");
   const auto yaml = cli::readInput(context, flags.config);
   if (!yaml) return context.fail(yaml.error());

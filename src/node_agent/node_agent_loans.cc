@@ -1,4 +1,5 @@
 // What the enforcing agent lends: looked at with every scan, and ten times a second while something is lent.
+#include <algorithm>
 #include <utility>
 
 #include "node_agent/node_agent.h"
@@ -26,6 +27,7 @@ void NodeAgent::lend() {
       if (meter == meters_.end() || container.home.empty()) continue;
       foreign::addUse(group.window, meter->second.use());
       foreign::addUse(group.last, meter->second.last());
+      group.last.pressurePermille = std::max(group.last.pressurePermille, pressureOf(container.instance));
       group.containers.push_back({container.instance, container.home});
     }
     if (!group.containers.empty()) groups.emplace(number, std::move(group));
@@ -34,6 +36,7 @@ void NodeAgent::lend() {
   setLoans(before, lending_.look(ports_.loop.clock().now(), groups));
   if (lending_.loans().empty()) return;
   lendTimer_ = ports_.loop.after(kLookWhileLent, [this] {
+    watchNow();
     measure();
     lend();
   });
@@ -60,6 +63,7 @@ void NodeAgent::setLoan(InstanceId id, const CpuSet& cpus) {
   std::vector<agent::ApplyStep> steps;
   steps.push_back({std::move(*prepared), {}});
   ports_.applier->submit(std::make_shared<agent::ApplyBatch>(std::move(steps)));
+  matchQuota(id);
 }
 
 // Before a plan is made: what is lent may get another owner.

@@ -20,6 +20,7 @@ class FakeProcesses final : public ProcessSource {
     return all;
   }
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override {
+    ++threadLooks;
     const auto found = processes_.find(pid);
     return found == processes_.end() ? std::vector<ThreadTimes>{} : found->second.threads;
   }
@@ -47,7 +48,8 @@ class FakeProcesses final : public ProcessSource {
 
   CpuSet machine{0, 1, 2, 3};
   bool unreadable{false};
-  int atWork{0};  // threads of the whole machine
+  int atWork{0};       // threads of the whole machine
+  int threadLooks{0};  // how often threads() was asked
 
  private:
   struct Process {
