@@ -65,7 +65,13 @@ std::optional<ContainerCpu> CgroupMeter::cpu(InstanceId id) {
   Container* container = find(id);
   if (container == nullptr) return std::nullopt;
   if (!container->usage.named()) return cpuFigures(container->cpuStat.read().value_or(""));
-  return cpuFigures(container->usage.read().value_or(""), container->cpuStat.read().value_or(""));
+  auto usage = container->usage.read();
+  if (!usage) return std::nullopt;
+  if (*usage != container->lastUsage || container->lastCpuStat.empty()) {  // who did not run was not throttled
+    container->lastCpuStat = container->cpuStat.read().value_or("");
+    container->lastUsage = std::move(*usage);
+  }
+  return cpuFigures(container->lastUsage, container->lastCpuStat);
 }
 
 std::optional<ContainerQuota> CgroupMeter::quota(InstanceId id) {

@@ -51,6 +51,7 @@ class CgroupMeter final : public ContainerMeter {
     KeptFile usage;  // v1 only
     KeptFile cpuStat, pressure, cpus, mems, memoryStat, numaStat;
     QuotaDirectory quota;
+    std::string lastUsage, lastCpuStat;
   };
   [[nodiscard]] Container* find(InstanceId id);
 

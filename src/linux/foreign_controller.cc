@@ -16,6 +16,7 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/own_cgroup.h"
+#include "linux/process_handle.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -101,6 +102,7 @@ Status ForeignController::add(const ContainerRegistration& container) {
     return Error{Code::NotFound, "ProcessGone", "the processes of container " + std::to_string(container.id.value) + " have ended"};
   Container added;
   added.leader = *mask;
+  added.first = openProcess(place.processes.front());
   static_cast<void>(noteThreads(added, place.processes));
   added.own = openOwn(place, added.originals);
   containers_[container.id] = std::move(added);
@@ -218,7 +220,8 @@ Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
   const Container& container = found->second;
   const std::vector<int> processes = find_(id).processes;
   ObservedContainer observed;
-  observed.vanished = std::all_of(processes.begin(), processes.end(), processGone);
+  const bool lives = container.first && !hasEnded(container.first);  // asked first: it needs one system call, and no text
+  observed.vanished = !lives && std::all_of(processes.begin(), processes.end(), processGone);
   if (observed.vanished || container.home.empty()) return observed;
   CpuSet seen;
   if (container.own) {

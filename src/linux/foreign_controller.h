@@ -59,6 +59,7 @@ class ForeignController final : public CpuController {
     Originals originals;                // at most one cpuset, at most one quota
     CpuSet leader;                      // mask of the first thread of the first process: for threads born later
     std::shared_ptr<OwnCpuset> own;     // null: by affinity
+    UniqueFd first;                     // the first process, while that is the one it was added with
     std::shared_ptr<QuotaFiles> quota;  // null: it is as it was found
     CpuSet home, loans;                 // asked last
     CpuSet loansBefore;                 // the write of the last change of loans may be under way

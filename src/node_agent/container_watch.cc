@@ -10,7 +10,7 @@ namespace {
 constexpr Millis kShortest{100};
 constexpr Millis kLongest{1000};
 constexpr Seconds kPressureEach{1}, kMemoryEach{5}, kNodesEach{30}, kThrottlesKept{10};
-constexpr int kRestFactor = 4;              // of pressure and sets of who rests
+constexpr int kRestFactor = 4;              // of pressure, sets and memory of who rests
 constexpr std::int64_t kBusyPermille = 20;  // of a CPU
 constexpr std::int64_t kPressedPermille = 100;
 
@@ -81,7 +81,7 @@ ContainerWatch::Events ContainerWatch::look(Instant now, const std::set<Instance
     if (watched.pressureDue <= now) readPressure(id, watched, now, events);
     if (watched.memoryDue <= now) {
       watched.seen.memory = meter_.memory(id);
-      watched.memoryDue = now + kMemoryEach;
+      watched.memoryDue = now + kMemoryEach * (watched.atRest ? kRestFactor : 1);
     }
     if (watched.nodesDue <= now) {
       watched.seen.nodes = meter_.memoryNodes(id);

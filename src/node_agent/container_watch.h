@@ -1,11 +1,11 @@
 // What the agent reads of each container, and how often: often where something happens, seldom where nothing does.
 //
 // CPU time and throttling: every 100 ms of a container that ran for more than a fiftieth of a CPU, or is watched closely (it lends, or is lent to);
-// of others the pause doubles up to a second, so who wakes is noticed within that. Pressure and sets in force: each second; of one at rest every
-// 4 s; memory every 5 s, memory by node every 30 s. Readings of different containers are spread over time. Sets are left out where somebody else
-// reads them (the controller does, each second, while it enforces). A container was throttled, or has begun to wait (some of its threads, for more
-// than a tenth of the last 10 s): events of look(), each told once until it is so again. Cost per look: O(containers) comparisons and one small read
-// for each figure that is due. Pure but for the meter. Thread rule: control loop.
+// of others the pause doubles up to a second, so who wakes is noticed within that. Pressure and sets in force: each second; memory
+// every 5 s; of one at rest four times more seldom; memory by node every 30 s. Readings of different containers are spread over time. Sets are left
+// out where somebody else reads them (the controller does, each second, while it enforces). A container was throttled, or has begun to wait (some of
+// its threads, for more than a tenth of the last 10 s): events of look(), each told once until it is so again. Cost per look: O(containers)
+// comparisons and one small read for each figure that is due. Pure but for the meter. Thread rule: control loop.
 #pragma once
 
 #include <cstdint>

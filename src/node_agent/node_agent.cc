@@ -28,7 +28,11 @@ std::string containerName(const foreign::FoundContainer& container) {
 }
 
 NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config)
-    : ports_(std::move(ports)), config_(std::move(config)), rules_(rulesOf(config_.file)), machineMeter_(Nanos{config_.window}) {}
+    : ports_(std::move(ports)),
+      config_(std::move(config)),
+      rules_(rulesOf(config_.file)),
+      machineMeter_(Nanos{config_.window}),
+      usedMeter_(Nanos{config_.window}) {}
 
 NodeAgent::~NodeAgent() = default;
 
@@ -115,6 +119,8 @@ bool NodeAgent::scan() {
     return false;  // who is there is not known: all stay as they are
   }
   scanFailed_ = false;
+  if (*processes == lastScan_) return false;
+  lastScan_ = *processes;
   foreign::Discovery found = foreign::discover(rules_, *processes, config_.self);
   for (const std::string& remark : found.remarks) {
     if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
@@ -174,6 +180,7 @@ void NodeAgent::measure() {
   machineRunnable_ += span * ports_.processes.runnable();
   lastLook_ = now;
   machineMeter_.look(now, {{0, machineRunnable_, {}}});
+  usedMeter_.look(now, {{0, ports_.processes.used(), {}}});
   for (const auto& [id, container] : roster_.members()) measureContainer(id, container, now, span);
 }
 
@@ -318,10 +325,19 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// Of no group, that run or wait: thousandths of a thread.
+// Of no group, that run or wait: thousandths of a thread. Those that yield (of a higher nice value, say) count by what they get beside one of the
+// groups' threads, not by their number.
 MilliCpu NodeAgent::threadsElsewhere() const {
-  MilliCpu threads = machineMeter_.use().used;
-  for (const auto& [id, meter] : meters_) threads -= meter.use().wanted;
+  MilliCpu threads = machineMeter_.use().used, used, wanted;
+  MilliCpu others = usedMeter_.use().used;
+  for (const auto& [id, meter] : meters_) {
+    const foreign::Use use = meter.use();
+    wanted += use.wanted;
+    used += use.used;
+  }
+  threads -= wanted;
+  others -= used;
+  if (used.value > 0) threads = std::min(threads, MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value));
   return std::max(MilliCpu(0), threads);
 }
 

@@ -137,11 +137,13 @@ class NodeAgent final : private agent::Drc::Listener {
   Machine machine_;
   MachineSets sets_;
   CpuSet reserved_;
+  std::vector<SeenProcess> lastScan_;
   foreign::Roster roster_;
   std::map<InstanceId, foreign::UseMeter> meters_;
   Nanos machineRunnable_{};  // threads of the machine that ran or waited, times time
   Instant lastLook_{};
   foreign::UseMeter machineMeter_;
+  foreign::UseMeter usedMeter_;  // CPU time of the machine
   std::vector<std::string> remarks_;
   bool scanFailed_{false};
   int changes_{0};

@@ -12,7 +12,7 @@ namespace coterie::node_agent {
 
 namespace {
 
-constexpr Seconds kThreadsEach{5};       // of a container at rest
+constexpr Seconds kThreadsEach{30};      // of a container at rest: a thread that wants to run gets to it long before
 constexpr std::int64_t kRestShare = 50;  // it ran for less than one such part of the time
 constexpr Seconds kHintSettles{2};       // a server hears its hint between two of its runs
 
