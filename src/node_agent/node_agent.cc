@@ -393,6 +393,7 @@ AgentReport NodeAgent::report() {
     }
     const GroupPlan& plan = found->second;
     GroupReport group;
+    group.number = g;
     group.name = config_.file.groups[g].name;
     group.tenant = tenantOf(g);
     group.entitlement = plan.entitlement;

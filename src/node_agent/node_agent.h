@@ -75,6 +75,7 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] AgentReport report();
   // While enforcing: the controller's figures.
   [[nodiscard]] std::optional<agent::DrcView> controllerView() const { return drc_ ? std::optional(drc_->view()) : std::nullopt; }
+  [[nodiscard]] std::vector<agent::GroupView> controllerGroups() const { return drc_ ? drc_->groups() : std::vector<agent::GroupView>{}; }
   // Counts whenever somebody came or went, the machine or the mode changed.
   [[nodiscard]] int changes() const { return changes_; }
 

@@ -1,6 +1,7 @@
 // What the agent sees, wants and does, as values: for the table, JSON, and tests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@ struct ContainerReport {
 };
 
 struct GroupReport {
+  std::size_t number{0};  // in the configuration
   std::string name, tenant;
   MilliCpu entitlement;
   MilliCpu demand;
