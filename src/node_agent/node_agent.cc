@@ -325,8 +325,8 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// Of no group, that run or wait: thousandths of a thread. Those that yield (of a higher nice value, say) count by what they get beside one of the
-// groups' threads, not by their number.
+// Of no group, that run or wait: thousandths of a thread. Beside groups at work they count by what they get beside one of the groups' threads, not by
+// their number: those of another nice value get less, or more.
 MilliCpu NodeAgent::threadsElsewhere() const {
   MilliCpu threads = machineMeter_.use().used, used, wanted;
   MilliCpu others = usedMeter_.use().used;
@@ -337,7 +337,7 @@ MilliCpu NodeAgent::threadsElsewhere() const {
   }
   threads -= wanted;
   others -= used;
-  if (used.value > 0) threads = std::min(threads, MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value));
+  if (used.value > 0) threads = MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value);
   return std::max(MilliCpu(0), threads);
 }
 
