@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/drc_impl.h"
+#include "allocation/isolation.h"
 
 namespace coterie::agent {
 
@@ -51,6 +52,8 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   state.home = container.wanted.home;
   state.memoryNodes = container.wanted.memoryNodes;
   state.resident = container.resident;
+  state.expected = container.expected;
+  state.memoryPressure = container.waitsForMemory ? config_.allocation.memoryPressure : 0;
   state.awakeLoanLanes = container.wanted.awakeLoanLanes;
   if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
   const auto seen = observed.find(container.id);
@@ -62,6 +65,10 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
   state.memoryNodes = seen->second.memoryNodes;
+  // Nothing was written yet: what it loaded lies wherever it pleased, and moving that has its price.
+  if (state.memoryNodes.empty() && ports_.controller.traits().memoryNodes && container.resident.value > 0) {
+    for (const MemoryNode& node : machine_.memoryNodes) state.memoryNodes.add(node.id);
+  }
   if (placed) {
     state.home = seen->second.home;
     if (state.awakeLoanLanes > 0) state.loans = seen->second.loans;
@@ -98,6 +105,8 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
   snapshot.machine = &machine_;
   snapshot.reserved = reserved_;
   snapshot.bucket = bucket_;
+  snapshot.migration = migration_;
+  snapshot.memoryFree = memoryFree_;
   snapshot.now = ports_.loop.clock().now();
   for (const auto& [id, group] : groups_) {
     allocation::GroupState state = stateOf(group.spec, &group);
@@ -150,6 +159,7 @@ std::map<InstanceId, CpuSet> Drc::Impl::homesAfter(const allocation::Plan& plan,
 void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes) {
   pool_ = plan.pool;
   bucket_ = plan.bucket;
+  migration_ = plan.migration;
   const Instant now = ports_.loop.clock().now();
   for (auto& [id, group] : groups_) group.reasons.clear();
   for (const allocation::Reason& reason : plan.reasons) {
@@ -192,23 +202,10 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
-// All CPUs of the units that a set touches.
-CpuSet Drc::Impl::unitsAround(Isolation isolation, const CpuSet& cpus) const {
-  CpuSet units = cpus;
-  if (isolation == Isolation::None) return units;
-  for (const int id : cpus) {
-    const Cpu* cpu = machine_.findCpu(id);
-    if (cpu == nullptr) continue;
-    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
-    units |= machine_.domains[static_cast<std::size_t>(domain)].cpus;
-  }
-  return units;
-}
-
 // What the taker must leave alone while the holder is on `held`: that, and between tenants the whole units of whichever of the two is isolated.
 CpuSet Drc::Impl::closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const {
   if (holder.spec.tenant == taker.spec.tenant) return held;
-  return unitsAround(holder.spec.isolation, held) | unitsAround(taker.spec.isolation, held);
+  return allocation::unitsOf(machine_, held, holder.spec.isolation) | allocation::unitsOf(machine_, held, taker.spec.isolation);
 }
 
 // A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that

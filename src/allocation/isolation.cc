@@ -23,6 +23,22 @@ DomainLevel unitLevel(Isolation isolation) {
   return DomainLevel::Core;
 }
 
+CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) {
+  CpuSet units = cpus;
+  if (isolation == Isolation::None) return units;
+  for (const int id : cpus) {
+    const Cpu* cpu = machine.findCpu(id);
+    if (cpu == nullptr) continue;
+    const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
+    const bool uncached = isolation == Isolation::Cache && cpu->cache == cpu->node;
+    for (const int near : uncached ? machine.domains[at(domain)].cpus : CpuSet{}) {
+      if (machine.findCpu(near)->cache == cpu->cache) units.add(near);
+    }
+    if (!uncached) units |= machine.domains[at(domain)].cpus;
+  }
+  return units;
+}
+
 bool mayTouch(const GroupState& one, const GroupState& other) { return one.tenant == other.tenant || (!isolated(one) && !isolated(other)); }
 
 int UnitSizes::of(Isolation isolation) const {
@@ -84,8 +100,8 @@ class UnitChooser {
 
  private:
   // What prefers a unit; the least is the best.
-  using Key =
-      std::tuple<bool, int, int, int, int, int>;  // does not fit, -held, distance to its own, CPUs that others must leave, kind, first position
+  // Does not fit, -held, distance to its own, CPUs that others must leave, kind, -size, first position.
+  using Key = std::tuple<bool, int, int, int, int, int, int>;
 
   void occupy(UnitClaim& claim, const Layout::Branch& unit) {
     for (int position = unit.begin; position < unit.end; ++position) {
@@ -112,7 +128,7 @@ class UnitChooser {
         const int held = heldIn(claim, unit);
         const bool fits = unit.size() <= missing;
         if ((onlyHeld && held == 0) || (!fits && !needy)) continue;
-        const Key key{!fits, -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], unit.begin};
+        const Key key{!fits, -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], -unit.size(), unit.begin};
         if (best < 0 || key < bestKey) best = static_cast<int>(b), bestKey = key;
       }
       if (best < 0) break;

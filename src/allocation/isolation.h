@@ -4,8 +4,9 @@
 // units (usable CPUs), it is charged for all of them, and it is never in the pool. A machine's units may differ in size (a core with one online
 // thread): floors are then counted by the largest, so that whatever units it gets, no more is promised than there is.
 // chooseUnits: nodes first, then caches, then cores, as the smaller ones fit into what the larger ones leave; at each level everybody first keeps the
-// units that he has, then those who need more take the nearest to their own, and among equals those that the fewest CPUs of others must leave.
-// O(isolated groups * units * n). What it cannot give: memory bandwidth, and siblings that a virtual machine does not show. Pure. Thread-compatible.
+// units that he has, then those who need more take the nearest to their own, and among equals those that the fewest CPUs of others must leave, the
+// largest first. O(isolated groups * units * n). What it cannot give: memory bandwidth, and siblings that a virtual machine does not show. Pure.
+// Thread-compatible.
 #pragma once
 
 #include <array>
@@ -20,6 +21,9 @@ namespace coterie::allocation {
 [[nodiscard]] constexpr bool isolated(const GroupState& group) { return group.isolation != Isolation::None; }
 // The domains that are an isolated group's units.
 [[nodiscard]] DomainLevel unitLevel(Isolation isolation);
+// The units that the CPUs are in, with all their online CPUs; none: the CPUs themselves. CPUs of a node that share no cache, where others of it do,
+// are one unit.
+[[nodiscard]] CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation);
 // May two groups stand in one unit of either, or use each other's CPUs?
 [[nodiscard]] bool mayTouch(const GroupState& one, const GroupState& other);
 

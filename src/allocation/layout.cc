@@ -17,16 +17,19 @@ struct Keyed {
 
 std::vector<Keyed> orderedCpus(const Machine& machine, const CpuSet& usable) {
   std::vector<int> lowest(machine.domains.size(), std::numeric_limits<int>::max());
+  std::vector<int> lowestUncached = lowest;  // per node: of those that share no cache where others do
   std::vector<Keyed> ordered;
   ordered.reserve(machine.cpus.size());
   for (const Cpu& cpu : machine.cpus) {
     if (!usable.contains(cpu.id)) continue;
     for (const int domain : {cpu.socket, cpu.node, cpu.cache, cpu.core}) lowest[at(domain)] = std::min(lowest[at(domain)], cpu.id);
+    if (cpu.cache == cpu.node) lowestUncached[at(cpu.node)] = std::min(lowestUncached[at(cpu.node)], cpu.id);
     ordered.push_back({{}, &cpu});
   }
   for (Keyed& one : ordered) {
     const Cpu& cpu = *one.cpu;
-    one.key = {lowest[at(cpu.socket)], lowest[at(cpu.node)], lowest[at(cpu.cache)], lowest[at(cpu.core)], cpu.id};
+    const int lowestOfCache = cpu.cache == cpu.node ? lowestUncached[at(cpu.node)] : lowest[at(cpu.cache)];
+    one.key = {lowest[at(cpu.socket)], lowest[at(cpu.node)], lowestOfCache, lowest[at(cpu.core)], cpu.id};
   }
   std::sort(ordered.begin(), ordered.end(), [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
   return ordered;

@@ -1,11 +1,11 @@
 #include "linux/cgroup_figures.h"
 
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <utility>
+
+#include "linux/memory_reader.h"
 
 namespace coterie::linux {
 
@@ -59,17 +59,15 @@ std::optional<ContainerCpu> cpuFigures(std::string_view cpuacctUsage, std::strin
 }
 
 std::optional<ContainerPressure> pressureFigures(std::string_view pressure) {
-  constexpr std::string_view kSome = "some avg10=", kTotal = "total=";
-  const std::size_t some = pressure.find(kSome);
-  if (some == std::string_view::npos) return std::nullopt;
-  const std::string_view line = pressure.substr(some, pressure.find('\n', some) - some);
+  constexpr std::string_view kTotal = "total=";
+  const auto some = memoryPressureOf(pressure);  // one form for all resources
+  if (!some) return std::nullopt;
+  const std::string_view line = pressure.substr(0, pressure.find("full "));
   const std::size_t total = line.find(kTotal);
-  const double percent = std::strtod(std::string(line.substr(kSome.size(), 8)).c_str(), nullptr);
-  return ContainerPressure{std::llround(percent * 10),
-                           Micros(total == std::string_view::npos ? 0 : leadingNumber(line.substr(total + kTotal.size())).value_or(0))};
+  return ContainerPressure{*some, Micros(total == std::string_view::npos ? 0 : leadingNumber(line.substr(total + kTotal.size())).value_or(0))};
 }
 
-ContainerMemory memoryFigures(std::string_view memoryStat) {
+ContainerResident memoryFigures(std::string_view memoryStat) {
   const auto first = [&](std::string_view total, std::string_view own) {
     const auto all = numberOf(memoryStat, total);
     return Bytes(all ? *all : numberOf(memoryStat, own).value_or(0));
@@ -77,7 +75,7 @@ ContainerMemory memoryFigures(std::string_view memoryStat) {
   return {first("total_rss", "anon"), first("total_cache", "file")};
 }
 
-std::vector<NodeMemory> nodeFigures(std::string_view numaStat, Bytes pageSize) {
+std::vector<NodeResident> nodeFigures(std::string_view numaStat, Bytes pageSize) {
   std::map<int, std::int64_t> own, below;
   bool hierarchical = false;
   eachLine(numaStat, [&](std::string_view line) {
@@ -85,7 +83,7 @@ std::vector<NodeMemory> nodeFigures(std::string_view numaStat, Bytes pageSize) {
     if (line.starts_with("total=")) addNodes(line, pageSize.value, own);
     if (line.starts_with("hierarchical_total=")) addNodes(line, pageSize.value, below), hierarchical = true;
   });
-  std::vector<NodeMemory> nodes;
+  std::vector<NodeResident> nodes;
   for (const auto& [node, bytes] : hierarchical ? below : own) nodes.push_back({node, Bytes(bytes)});
   return nodes;
 }

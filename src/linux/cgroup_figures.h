@@ -22,9 +22,9 @@ namespace coterie::linux {
 [[nodiscard]] std::optional<ContainerCpu> cpuFigures(std::string_view cpuacctUsage, std::string_view cpuStat);
 [[nodiscard]] std::optional<ContainerPressure> pressureFigures(std::string_view pressure);
 // v2: anon and file; v1: the totals, with what is below.
-[[nodiscard]] ContainerMemory memoryFigures(std::string_view memoryStat);
+[[nodiscard]] ContainerResident memoryFigures(std::string_view memoryStat);
 // v2 in bytes by kind; v1 in pages.
-[[nodiscard]] std::vector<NodeMemory> nodeFigures(std::string_view numaStat, Bytes pageSize);
+[[nodiscard]] std::vector<NodeResident> nodeFigures(std::string_view numaStat, Bytes pageSize);
 
 // A limit of CPU time: so much in each period, and what may be saved up for later ones.
 struct CpuLimit {

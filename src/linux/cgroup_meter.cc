@@ -92,16 +92,16 @@ std::optional<ContainerSets> CgroupMeter::sets(InstanceId id) {
   return ContainerSets{setOf(cpus), setOf(container->mems.read())};
 }
 
-std::optional<ContainerMemory> CgroupMeter::memory(InstanceId id) {
+std::optional<ContainerResident> CgroupMeter::memory(InstanceId id) {
   Container* container = find(id);
   const auto text = container == nullptr ? std::nullopt : container->memoryStat.read();
   return text ? std::optional(memoryFigures(*text)) : std::nullopt;
 }
 
-std::vector<NodeMemory> CgroupMeter::memoryNodes(InstanceId id) {
+std::vector<NodeResident> CgroupMeter::memoryNodes(InstanceId id) {
   Container* container = find(id);
   const auto text = container == nullptr ? std::nullopt : container->numaStat.read();
-  return text ? nodeFigures(*text, Bytes(::sysconf(_SC_PAGESIZE))) : std::vector<NodeMemory>{};
+  return text ? nodeFigures(*text, Bytes(::sysconf(_SC_PAGESIZE))) : std::vector<NodeResident>{};
 }
 
 }  // namespace coterie::linux

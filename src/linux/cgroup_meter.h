@@ -43,8 +43,8 @@ class CgroupMeter final : public ContainerMeter {
   [[nodiscard]] std::optional<ContainerQuota> quota(InstanceId id) override;
   [[nodiscard]] std::optional<ContainerPressure> pressure(InstanceId id) override;
   [[nodiscard]] std::optional<ContainerSets> sets(InstanceId id) override;
-  [[nodiscard]] std::optional<ContainerMemory> memory(InstanceId id) override;
-  [[nodiscard]] std::vector<NodeMemory> memoryNodes(InstanceId id) override;
+  [[nodiscard]] std::optional<ContainerResident> memory(InstanceId id) override;
+  [[nodiscard]] std::vector<NodeResident> memoryNodes(InstanceId id) override;
 
  private:
   struct Container {

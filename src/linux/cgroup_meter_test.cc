@@ -167,13 +167,13 @@ TEST(CgroupFigures, TheKernelsTexts) {
   ASSERT_TRUE(pressure);
   EXPECT_EQ(*pressure, (ContainerPressure{123, Micros(998)}));
   EXPECT_FALSE(pressureFigures("")) << "psi=0";
-  EXPECT_EQ(memoryFigures("anon 10\nfile 20\nkernel 5\n"), (ContainerMemory{Bytes(10), Bytes(20)}));
-  EXPECT_EQ(memoryFigures("cache 1\nrss 2\ntotal_cache 30\ntotal_rss 40\n"), (ContainerMemory{Bytes(40), Bytes(30)}));
+  EXPECT_EQ(memoryFigures("anon 10\nfile 20\nkernel 5\n"), (ContainerResident{Bytes(10), Bytes(20)}));
+  EXPECT_EQ(memoryFigures("cache 1\nrss 2\ntotal_cache 30\ntotal_rss 40\n"), (ContainerResident{Bytes(40), Bytes(30)}));
   EXPECT_EQ(nodeFigures("anon N0=8 N4=1\nfile N0=2 N4=0\nkernel_stack N0=99 N4=99\n", Bytes(4096)),
-            (std::vector<NodeMemory>{{0, Bytes(10)}, {4, Bytes(1)}}));
+            (std::vector<NodeResident>{{0, Bytes(10)}, {4, Bytes(1)}}));
   EXPECT_EQ(nodeFigures("total=3 N0=2 N1=1\nfile=1 N0=1 N1=0\nhierarchical_total=9 N0=5 N1=4\n", Bytes(4096)),
-            (std::vector<NodeMemory>{{0, Bytes(5 * 4096)}, {1, Bytes(4 * 4096)}}));
-  EXPECT_EQ(nodeFigures("total=3 N0=2 N1=1\n", Bytes(4096)), (std::vector<NodeMemory>{{0, Bytes(8192)}, {1, Bytes(4096)}}));
+            (std::vector<NodeResident>{{0, Bytes(5 * 4096)}, {1, Bytes(4 * 4096)}}));
+  EXPECT_EQ(nodeFigures("total=3 N0=2 N1=1\n", Bytes(4096)), (std::vector<NodeResident>{{0, Bytes(8192)}, {1, Bytes(4096)}}));
   EXPECT_EQ(*cpuMaxFigures("max 100000\n"), (CpuLimit{-1, 100'000, 0}));
   EXPECT_EQ(*cpuMaxFigures("50000 100000\n"), (CpuLimit{50'000, 100'000, 0}));
   EXPECT_EQ(cpuMaxFigures("50000 100000\n")->cpus(), MilliCpu(500));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "linux/files.h"
+#include "linux/memory_reader.h"
 #include "linux/process_handle.h"
 
 namespace coterie::linux {
@@ -154,5 +155,7 @@ Nanos ProcProcesses::used() {
 }
 
 CpuSet ProcProcesses::cpus(int pid) { return affinityOf(pid).value_or(CpuSet{}); }
+
+Bytes ProcProcesses::resident(int pid) { return residentOf(pid); }
 
 }  // namespace coterie::linux

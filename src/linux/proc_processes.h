@@ -29,6 +29,7 @@ class ProcProcesses final : public ProcessSource {
   [[nodiscard]] int runnable() override;  // procs_running of /proc/stat
   [[nodiscard]] Nanos used() override;
   [[nodiscard]] CpuSet cpus(int pid) override;
+  [[nodiscard]] Bytes resident(int pid) override;
 
  private:
   struct Known {

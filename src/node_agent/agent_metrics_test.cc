@@ -27,7 +27,7 @@ AgentReport reportOf(const std::string& name) {
   container.seen.cpu = ContainerCpu{7s, 12, 300ms};
   container.seen.throttledLately = 3;
   container.seen.pressure = ContainerPressure{250, 9s};
-  container.seen.memory = ContainerMemory{Bytes(1 << 20), Bytes(1 << 20)};
+  container.seen.memory = ContainerResident{Bytes(1 << 20), Bytes(1 << 20)};
   container.seen.nodes = {{0, Bytes(2 << 20)}};
   container.quota = MilliCpu(500);
   container.quotaRaised = MilliCpu(2000);

@@ -30,8 +30,8 @@ class ContainerWatch {
     std::int64_t throttledLately{0};  // periods, in the last 10 s
     std::optional<ContainerPressure> pressure;
     std::optional<ContainerSets> sets;
-    std::optional<ContainerMemory> memory;
-    std::vector<NodeMemory> nodes;
+    std::optional<ContainerResident> memory;
+    std::vector<NodeResident> nodes;
   };
   struct Events {
     std::vector<InstanceId> throttled, pressed;

@@ -101,7 +101,7 @@ void addCounted(Value& value, const ContainerReport& container) {
   value.set("pressurePermille", seen.pressure ? Value(seen.pressure->somePermille) : Value());
   value.set("residentBytes", seen.memory ? Value(seen.memory->anonymous.value + seen.memory->file.value) : Value());
   Value nodes = Value::emptyList();
-  for (const NodeMemory& one : seen.nodes) {
+  for (const NodeResident& one : seen.nodes) {
     Value node;
     node.set("node", one.node);
     node.set("residentBytes", one.resident.value);

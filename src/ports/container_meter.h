@@ -43,15 +43,15 @@ struct ContainerSets {
   friend bool operator==(const ContainerSets&, const ContainerSets&) = default;
 };
 
-struct ContainerMemory {
+struct ContainerResident {
   Bytes anonymous, file;  // resident
-  friend bool operator==(const ContainerMemory&, const ContainerMemory&) = default;
+  friend bool operator==(const ContainerResident&, const ContainerResident&) = default;
 };
 
-struct NodeMemory {
+struct NodeResident {
   int node{0};
   Bytes resident;  // anonymous and of files
-  friend bool operator==(const NodeMemory&, const NodeMemory&) = default;
+  friend bool operator==(const NodeResident&, const NodeResident&) = default;
 };
 
 class ContainerMeter {
@@ -65,8 +65,8 @@ class ContainerMeter {
   [[nodiscard]] virtual std::optional<ContainerQuota> quota(InstanceId id) = 0;
   [[nodiscard]] virtual std::optional<ContainerPressure> pressure(InstanceId id) = 0;
   [[nodiscard]] virtual std::optional<ContainerSets> sets(InstanceId id) = 0;
-  [[nodiscard]] virtual std::optional<ContainerMemory> memory(InstanceId id) = 0;
-  [[nodiscard]] virtual std::vector<NodeMemory> memoryNodes(InstanceId id) = 0;  // ascending node
+  [[nodiscard]] virtual std::optional<ContainerResident> memory(InstanceId id) = 0;
+  [[nodiscard]] virtual std::vector<NodeResident> memoryNodes(InstanceId id) = 0;  // ascending node
 };
 
 }  // namespace coterie

@@ -26,6 +26,8 @@ class ProcessSource {
   [[nodiscard]] virtual Nanos used() = 0;
   // Where its first thread may run.
   [[nodiscard]] virtual CpuSet cpus(int pid) = 0;
+  // Of memory, pages that it shares included.
+  [[nodiscard]] virtual Bytes resident(int pid) = 0;
 };
 
 }  // namespace coterie

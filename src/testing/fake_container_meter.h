@@ -20,8 +20,8 @@ class FakeContainerMeter final : public ContainerMeter {
     ContainerQuota quota;
     std::optional<ContainerPressure> pressure{ContainerPressure{}};
     ContainerSets sets{CpuSet{0}, CpuSet{0}};
-    ContainerMemory memory;
-    std::vector<NodeMemory> nodes;
+    ContainerResident memory;
+    std::vector<NodeResident> nodes;
   };
 
   void open(InstanceId id, int /*pid*/, const std::string& cgroup) override { places_[id] = cgroup; }
@@ -44,15 +44,15 @@ class FakeContainerMeter final : public ContainerMeter {
     const Figures* found = of(id);
     return found == nullptr ? std::nullopt : std::optional(found->sets);
   }
-  [[nodiscard]] std::optional<ContainerMemory> memory(InstanceId id) override {
+  [[nodiscard]] std::optional<ContainerResident> memory(InstanceId id) override {
     ++memoryReadings;
     const Figures* found = of(id);
     return found == nullptr ? std::nullopt : std::optional(found->memory);
   }
-  [[nodiscard]] std::vector<NodeMemory> memoryNodes(InstanceId id) override {
+  [[nodiscard]] std::vector<NodeResident> memoryNodes(InstanceId id) override {
     ++nodeReadings;
     const Figures* found = of(id);
-    return found == nullptr ? std::vector<NodeMemory>{} : found->nodes;
+    return found == nullptr ? std::vector<NodeResident>{} : found->nodes;
   }
 
   // By the cgroup's path: made, looked at, changed.

@@ -2,8 +2,8 @@
 // other, for ever.
 //
 // The threads of a run wait busily for each other, as ONNX Runtime's do unless told otherwise. Its first argument names the file of its progress (a
-// number of finished runs, in the machine's order), the second a hint file of the agent's ({pid}: its own): read at its start and when SIGUSR1 comes; it then loads
-// its model anew with so many threads. Never returns but for a fault.
+// number of finished runs, in the machine's order), the second a hint file of the agent's ({pid}: its own): read at its start and when SIGUSR1 comes;
+// it then loads its model anew with so many threads. Never returns but for a fault.
 #pragma once
 
 #include <string>

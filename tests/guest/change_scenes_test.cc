@@ -193,10 +193,10 @@ TEST_F(Fight, IsGivenUpAfterAFewRepairsAMinuteAndSaid) {
   EXPECT_EQ(group->counters.driftRepairs, agent::DrcConfig{}.repairsPerMinute);
   EXPECT_EQ(group->counters.conflicts, 1);
   const std::string name = fmt::format("kubelet (pid {})", rival_->pid());
-  const auto rivals = node().drc().view().rivals;
-  EXPECT_TRUE(std::find(rivals.begin(), rivals.end(), name) != rivals.end());
+  const std::string rivals = node().drc().view().rivals;
+  EXPECT_NE(rivals.find(name), std::string::npos) << rivals;
   EXPECT_EQ(node().drc().explainGroup(GroupId(2))->counters.driftRepairs, 0) << "nobody else is in it";
-  figure(fmt::format("{} repairs, then contested by {}", group->counters.driftRepairs, rivals.empty() ? "nobody known" : rivals.front()));
+  figure(fmt::format("{} repairs, then contested by {}", group->counters.driftRepairs, rivals.empty() ? "nobody known" : rivals));
 }
 
 // An agent that leaves processes of a dead run alone, as one for other people's processes does: killed, it leaves every container where it was, and
