@@ -17,7 +17,7 @@ COMPONENTS = {"agent", "controller", "gateway", "worker", "serve", "cli", "admin
 # Exceptions inside one layer: an adapter that builds on another one.
 WITHIN = {
     "sqlite": {"text", "memory"}, "process": {"channel", "linux"}, "worker": {"channel", "onnx", "process"},
-    "serve": COMPONENTS, "cli": {"admin", "plan_node"}, "node_agent": {"agent", "plan_node", "cli"}, "oip": set(), "gateway": {"dispatch"},
+    "serve": COMPONENTS, "cli": {"admin", "plan_node"}, "node_agent": {"agent", "admin", "plan_node", "cli"}, "oip": set(), "gateway": {"dispatch"},
 }
 THIRD_PARTY = re.compile(r'#\s*include\s*[<"](boost|rapidjson|nlohmann|hwloc|sqlite3|yaml-cpp|CLI|fmt|openssl|onnxruntime|seccomp|prometheus)')
 BANNED = re.compile(r"::now\(\)|std::(jthread|thread|mutex|shared_mutex|condition_variable|atomic|random_device|mt19937)\b|\bgetenv\b|"

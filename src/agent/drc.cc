@@ -94,7 +94,32 @@ void Drc::Impl::placeSystem() {
 void Drc::Impl::schedule(Trigger trigger) {
   due_ = true;
   trigger_ = trigger;
+  planDue(joinsBurst(trigger) ? Urgency::Waits : Urgency::AtOnce);
+}
+
+// Does the event come so soon after another one that it waits for those that follow?
+bool Drc::Impl::joinsBurst(Trigger trigger) {
+  const bool joins = trigger == Trigger::GroupAdded || trigger == Trigger::GroupRemoved || trigger == Trigger::GroupResized ||
+                     trigger == Trigger::InstanceStarting || trigger == Trigger::InstanceReady || trigger == Trigger::InstanceEnded ||
+                     trigger == Trigger::MachineChanged;
+  if (!joins) return false;
+  const Instant now = ports_.loop.clock().now();
+  const bool close = lastEvent_ && now - *lastEvent_ < config_.burstQuiet;
+  lastEvent_ = now;
+  if (close && !burstSince_) burstSince_ = now;
+  return close;
+}
+
+void Drc::Impl::planDue(Urgency urgency) {
   if (!started_ || frozen_ || posted_ || current_.batch) return;
+  if (urgency == Urgency::Waits && burstSince_) {
+    const Instant until = std::min(*lastEvent_ + config_.burstQuiet, *burstSince_ + config_.burstMost);
+    const Nanos pause = until - ports_.loop.clock().now();
+    if (pause > Nanos{0}) {
+      burstTimer_ = ports_.loop.after(pause, [this] { planDue(Urgency::AtOnce); });
+      return;
+    }
+  }
   posted_ = true;
   ports_.loop.post([this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
@@ -225,7 +250,7 @@ void Drc::Impl::setLending(bool lending) {
 void Drc::Impl::shutDown() {
   frozen_ = true;
   started_ = false;
-  for (TimerHandle* timer : {&pollTimer_, &tickTimer_, &deadlineTimer_, &againTimer_}) timer->reset();
+  for (TimerHandle* timer : {&pollTimer_, &tickTimer_, &deadlineTimer_, &againTimer_, &burstTimer_}) timer->reset();
   if (current_.batch) current_.batch->cancelWaiting();
   ports_.controller.restore();
 }

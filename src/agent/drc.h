@@ -2,7 +2,9 @@
 // queues) into CPU sets and lane counts, within milliseconds, and keeps them there.
 //
 // Event -> snapshot (read back from the kernel) -> allocation::Planner -> batch for the applier -> read back -> targets to the listener. Events of
-// one turn of the loop make one plan; while a batch runs, further ones wait for the next. When a group loses, its lanes are taken back before its
+// one turn of the loop make one plan; while a batch runs, further ones wait for the next. A lone event acts at once; what follows it more closely
+// than burstQuiet waits until it has been quiet for so long (at most burstMost), so that a burst costs two plans: its first event's, and one of all
+// others. Load, time and repairs never wait. When a group loses, its lanes are taken back before its
 // CPUs; when it gains, CPUs come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its
 // deadline blocks only the steps that wait for it, and its container is left alone until the write returns. Placing: a container has a place in the
 // plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Isolation: no other tenant enters a unit of an
@@ -91,6 +93,8 @@ struct DrcConfig {
   Millis tickInterval{10};         // while something is queued or lent
   Millis writeDeadline{20};        // then a write counts as stuck
   Millis laneStarvedAfter{20};     // a loan lane without CPU for this long moves to its own group's free CPUs
+  Nanos burstQuiet{Millis(5)};     // events closer behind one another than this are a burst: one plan, when it pauses
+  Nanos burstMost{Millis(100)};    // or has lasted so long
   int repairsPerMinute{6};         // of one container's drift; beyond that it is left alone for the rest of the minute
   std::size_t changesKept{50};     // per group, for explain
 };

@@ -247,7 +247,7 @@ void Drc::Impl::closeBatch() {
     lateBatches_.push_back(std::move(closed));
     reviewLateBatches();  // a late write may have returned before the last of the others did: nobody else will tell
   }
-  if (due_) return schedule(trigger_.value_or(Trigger::Retry));
+  if (due_) return planDue(Urgency::Waits);
   const auto off = [&](const auto& entry) { return !asWanted(containers_.at(entry.first), entry.second); };
   if (!frozen_ && std::any_of(touched.begin(), touched.end(), off))
     repairDrift(observeAll(), Unplaced::LeaveOut);  // threads born meanwhile: the second scan

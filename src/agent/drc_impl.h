@@ -122,6 +122,9 @@ class Drc::Impl {
 
   // drc.cc
   void schedule(Trigger trigger);
+  enum class Urgency : std::uint8_t { AtOnce, Waits };
+  [[nodiscard]] bool joinsBurst(Trigger trigger);
+  void planDue(Urgency urgency);
   [[nodiscard]] GroupView viewOf(const GroupRecord& group) const;
   [[nodiscard]] int freeOrdinal(GroupId group) const;
   ContainerRecord& containerFor(GroupId group, InstanceId instance);
@@ -211,13 +214,15 @@ class Drc::Impl {
   bool retry_{false};  // a write failed: plan again at the next poll
   bool ticking_{false};
   std::optional<Trigger> trigger_;
+  std::optional<Instant> lastEvent_;
+  std::optional<Instant> burstSince_;  // events since then wait for one plan
   Running current_;
   std::vector<Running> lateBatches_;
   std::set<GroupId> announced_;  // lanes changed in this turn
   std::int64_t plans_{0};
   std::int64_t stepsApplied_{0};
   std::string rivals_;
-  TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_;
+  TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_, burstTimer_;
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // posted callbacks outlive this object
 };
 

@@ -17,6 +17,8 @@ void Drc::Impl::planNow() {
   const Observed observed = observeAll();
   if (repairDrift(observed, Unplaced::LeaveOut)) return;  // the plan follows when what was asked before is in force again
   due_ = false;
+  burstSince_.reset();
+  burstTimer_.reset();
   for (auto& [id, group] : groups_) sample(group);
   const allocation::Snapshot snapshot = snapshotOf(observed);
   const allocation::Plan& plan = planner_.decide(snapshot, config_.allocation);

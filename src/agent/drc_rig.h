@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -114,6 +115,9 @@ struct LaneLog final : Drc::Listener {
 
 [[nodiscard]] inline Machine flatMachine(int cpus) { return testing::regularMachine("flat", {1, 1, 0, cpus, 1}); }
 
+// The clock stands still between most tests' events: by the product's rule each would be of one burst with the one before.
+enum class Bursts : std::uint8_t { Never, AsInTheProduct };
+
 struct DrcRig {
   testing::ManualLoop loop;
   MachineStub machine;
@@ -129,9 +133,10 @@ struct DrcRig {
 
   explicit DrcRig(int cpus, HomeJournal* journal = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), journal, std::move(config)) {}
   explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {},
-                  testing::KernelRules rules = testing::KernelRules::CgroupV1)
+                  testing::KernelRules rules = testing::KernelRules::CgroupV1, Bursts bursts = Bursts::Never)
       : machine(shape), kernel(shape.online, rules) {
     if (!config.reserved) config.reserved = CpuSet{};
+    if (bursts == Bursts::Never) config.burstQuiet = Nanos{0};
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,
                                            [this](GroupId group) { return demand[group]; }, [] { return std::string("kubelet"); }},
                                 config);

@@ -349,5 +349,60 @@ TEST(DrcStories, AReplacementInTheSameTurnMovesNobodyElse) {
   EXPECT_EQ(rig.home(21), second);
 }
 
+// A pod of a hundred containers that starts, or a rollout: each event alone would be a plan, a hundred plans a hundred moves.
+TEST(DrcStories, ABurstOfAHundredEventsCostsAtMostTwoPlansAndALoneOneActsAtOnce) {
+  for (const Millis apart : {Millis(0), Millis(1)}) {
+    for (const bool slow : {false, true}) {  // the writes of the first plan outlast the burst
+      DrcRig rig(flatMachine(8), nullptr, {}, testing::KernelRules::CgroupV1, Bursts::AsInTheProduct);
+      rig.add(1, 1);
+      rig.loop.advance(Seconds(1));
+      const auto plans = [&] { return rig.drc->view().plans; };
+      std::int64_t before = plans();
+      rig.add(2, 2);
+      rig.settle();
+      EXPECT_EQ(plans(), before + 1) << "a lone event acts in its own turn of the loop";
+      EXPECT_EQ(rig.home(2).count(), 4);
+      rig.loop.advance(Seconds(1));
+      before = plans();
+      if (slow) rig.kernel.hang(InstanceId(1), CpuChangeKind::HomeCpus);
+      for (int event = 0; event < 100; ++event) {
+        switch (event % 4) {
+          case 0: rig.add(3 + event / 4, 3 + event / 4); break;
+          case 1: rig.drc->setGroup(rig.spec(1, 100 + event)); break;
+          case 2: rig.drc->setGroup(rig.spec(2, 300 + event)); break;
+          default: rig.ended(3 + event / 4); break;
+        }
+        rig.settle();
+        rig.loop.advance(apart);
+      }
+      rig.kernel.heal();
+      if (slow) rig.applier.release();
+      rig.loop.advance(Millis(99));
+      EXPECT_LE(plans(), before + 2) << apart.count() << " ms apart";
+      EXPECT_TRUE(slow || rig.drc->settled());
+      rig.loop.advance(Seconds(3));
+      EXPECT_TRUE(rig.drc->settled());
+      EXPECT_EQ(rig.home(1) | rig.home(2), CpuSet::range(0, 7)) << "the last event's word holds";
+      EXPECT_GT(rig.home(2).count(), rig.home(1).count());
+      EXPECT_TRUE(rig.breaches.empty());
+    }
+  }
+}
+
+// Events that never pause are not put off for ever.
+TEST(DrcStories, EventsWithoutEndActATenthOfASecondLaterAtMost) {
+  DrcRig rig(flatMachine(8), nullptr, {}, testing::KernelRules::CgroupV1, Bursts::AsInTheProduct);
+  rig.add(1, 1);
+  rig.add(2, 2);
+  rig.loop.advance(Seconds(1));
+  const std::int64_t before = rig.drc->view().plans;
+  for (int event = 0; event < 1000; ++event) {
+    rig.drc->setGroup(rig.spec(1, 100 + event));
+    rig.loop.advance(Millis(1));
+  }
+  EXPECT_GE(rig.drc->view().plans, before + 9);
+  EXPECT_LE(rig.drc->view().plans, before + 12);
+}
+
 }  // namespace
 }  // namespace coterie::agent

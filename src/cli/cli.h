@@ -30,6 +30,7 @@ struct Terminal {
 };
 
 inline constexpr std::string_view kAdminSocket = "admin.sock";
+inline constexpr std::string_view kAgentSocket = "agent.sock";  // of `coterie agent`
 
 // The process's own streams and environment. `more`: commands of other parts (serve, worker).
 int cliMain(int argc, char** argv, std::vector<Command> more);

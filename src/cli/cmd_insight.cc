@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/context.h"
 #include "cli/duration.h"
+#include "cli/node_top.h"
 #include "cli/references.h"
 #include "cli/table.h"
 #include "text/text.h"
@@ -88,6 +90,7 @@ int explain(Context& context, const ServiceOptions& options) {
 
 struct TopOptions {
   bool once{false};
+  bool node{false};
   std::string interval{"1s"};
   std::string output{"table"};
 };
@@ -121,8 +124,10 @@ void printTop(Context& context, const admin::TopReport& report) {
 int top(Context& context, const TopOptions& options) {
   const auto interval = parseDuration(options.interval);
   if (!interval || *interval < Millis(100)) return context.usage("--interval must be a duration of at least 100ms");
+  std::optional<ServerLink> agent;
+  if (options.node) agent.emplace(context.stateFolder, ServerLink::To::Agent);
   for (;;) {
-    const auto value = context.server().get("/admin/v1/top");
+    const auto value = agent ? agent->get("/node/v1/top") : context.server().get("/admin/v1/top");
     if (!value.ok()) return context.fail(value.error());
     std::ostream& out = context.terminal.out;
     // Into a pipe or a file goes one picture, not a film.
@@ -131,7 +136,10 @@ int top(Context& context, const TopOptions& options) {
       out << text::printJson(*value, text::JsonStyle::Indented) << "\n";
     else {
       if (live) out << "\x1b[H\x1b[2J";
-      printTop(context, admin::decodeTop(*value));
+      if (agent)
+        printNodeTop(context, *value);
+      else
+        printTop(context, admin::decodeTop(*value));
       if (live) out << styled("\nevery " + options.interval + "; Ctrl-C ends", Style::Faint, context.terminal.colors) << "\n";
     }
     out.flush();
@@ -240,9 +248,10 @@ Command makeTop() {
   return {"top",
           "Insight",
           "Show live figures: requests, latency, queue, CPUs, lent and borrowed",
-          "coterie top --once",
+          "coterie top --once\n  coterie top --node",
           {{"--once", "print once and end (as into a pipe)", &options->once, {}, Names::None, false},
            {"--interval", "between two pictures", &options->interval, {}, Names::None, false},
+           {"--node", "of `coterie agent`: containers, their CPUs, use, waiting, throttling, hints", &options->node, {}, Names::None, false},
            outputOption(&options->output, {"table", "json"})},
           {},
           [options](Context& context) { return top(context, *options); }};

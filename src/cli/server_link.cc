@@ -59,8 +59,11 @@ std::string percentEncode(std::string_view text) {
   return out;
 }
 
-ServerLink::ServerLink(const std::string& stateFolder)
-    : stateFolder_(stateFolder), socket_(stateFolder + "/" + std::string(kAdminSocket)), client_(http::Client::unixSocket(socket_)) {
+ServerLink::ServerLink(const std::string& stateFolder, To to)
+    : stateFolder_(stateFolder),
+      to_(to),
+      socket_(stateFolder + "/" + std::string(to == To::Server ? kAdminSocket : kAgentSocket)),
+      client_(http::Client::unixSocket(socket_)) {
   client_.whenSilent(kSilence, [] {
     std::fprintf(stderr, "coterie: the server has not answered for %lld s; waiting for it\n", static_cast<long long>(kSilence.count()));
   });
@@ -82,6 +85,10 @@ Error ServerLink::explain(const Error& error) const {
                 (owner != nullptr ? std::string(": it belongs to ") + owner->pw_name : "") +
                 "\n  act as its owner, or name another's:  --state DIR, or COTERIE_STATE=DIR"};
   }
+  if (to_ == To::Agent)
+    return {Code::Unavailable, "Unreachable",
+            error.message + "\n  start an agent:     coterie agent --config FILE --state " + stateFolder_ +
+                "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};
   return {
       Code::Unavailable, "Unreachable",
       error.message + "\n  start a server:     coterie serve --state " + stateFolder_ + "\n  or name another's:  --state DIR, or COTERIE_STATE=DIR"};

@@ -1,10 +1,11 @@
-// The CLI's connection to a server's admin API: JSON in, JSON out, refusals as errors.
+// The CLI's connection to a server's admin API, or to an agent: JSON in, JSON out, refusals as errors.
 //
 // Errors: Unavailable/Unreachable (its message says how to start or find a server); DeadlineExceeded/Timeout (a minute of silence; after five seconds
 // standard error says that it waits); a refusal comes back with the code of its status, its reason and message, and the faults of a refused object
 // one per line in the message. Thread-compatible.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,7 +19,8 @@ namespace coterie::cli {
 
 class ServerLink {
  public:
-  explicit ServerLink(const std::string& stateFolder);
+  enum class To : std::uint8_t { Server, Agent };
+  explicit ServerLink(const std::string& stateFolder, To to = To::Server);
 
   [[nodiscard]] Result<Value> get(const std::string& target) { return call("GET", target, std::nullopt); }
   [[nodiscard]] Result<Value> call(const std::string& method, const std::string& target, const std::optional<Value>& body);
@@ -29,6 +31,7 @@ class ServerLink {
   [[nodiscard]] Error explain(const Error& error) const;
 
   std::string stateFolder_;
+  To to_;
   std::string socket_;
   http::Client client_;
 };

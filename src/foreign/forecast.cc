@@ -34,10 +34,12 @@ Forecast forecast(const Use& use, MilliCpu owned, double outside) {
   result.known = true;
   result.contentionNow = wanted / used;
   // What so many threads get of the CPUs owned, beside those of no group there.
-  const auto left = [&](double threads) { return std::min(threads, has * threads / (threads + has * std::max(0.0, outside))); };
+  const double others = std::max(0.0, outside);
+  const auto left = [&](double threads) { return std::min(threads, has * threads / (threads + has * others)); };
+  const double among = std::max(1.0, result.contentionNow - others);
   const auto gain = [&](double threads, double& contention) {
     contention = std::max(1.0, threads / left(threads));
-    return gainOf(left(threads) / used, result.contentionNow / contention);
+    return gainOf(left(threads) / used, among / std::max(1.0, threads / has));
   };
   double contentionWithHint = 1;
   result.sets = gain(wanted, result.contentionWithSets);

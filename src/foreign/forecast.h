@@ -4,6 +4,7 @@
 // (the server keeps its threads), and owned/left with the hint (it runs as many threads as it owns CPUs). Threads of one model run wait for each
 // other; with more of them than CPUs a run waits for the one that comes last, and those that wait busily burn what it needs. So
 //     gain = left / used * (contention now / contention then)^s        left = owned * threads / (threads + owned * outside)
+// where the contention is that among the groups: threads of no group take their part of the CPUs, and hold up a run before and after alike;
 // with s = 0 for threads that have nothing to do with each other and s = 1 for ones that wait busily for each other all the time: these are the ends
 // of the interval, since nobody sees from outside which of the two a server is. The likely value has s = 0.75, which fits what was measured with ONNX
 // Runtime on two CPUs: 2 spinning threads each 1.32 to 1.74 (forecast 1.68), 4 each 2.6 to 4.0 (2.83), a CPU set without the hint 1.0 (1.17, within

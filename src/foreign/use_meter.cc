@@ -25,9 +25,23 @@ void UseMeter::look(Instant now, const std::vector<ThreadTimes>& threads) {
   }
   threads_ = static_cast<int>(threads.size());
   before_ = std::move(times);
-  lastLook_ = now;
+  lastLook_ = lastThreads_ = now;
+  interval.run = std::max(Nanos{0}, interval.run - std::exchange(restedRun_, Nanos{0}));
   if (!std::exchange(looked_, true) || interval.span <= Nanos{0}) return;
   busy_ = busy;
+  keep(interval);
+}
+
+void UseMeter::rest(Instant now, Nanos ran) {
+  const Interval interval{now - lastLook_, ran, {}};
+  if (!looked_ || interval.span <= Nanos{0}) return;
+  lastLook_ = now;
+  restedRun_ += ran;
+  busy_ = 0;
+  keep(interval);
+}
+
+void UseMeter::keep(const Interval& interval) {
   intervals_.push_back(interval);
   Nanos kept{};
   for (const Interval& one : intervals_) kept += one.span;
@@ -38,7 +52,7 @@ void UseMeter::look(Instant now, const std::vector<ThreadTimes>& threads) {
 }
 
 Use UseMeter::useOf(const Interval& sum) const {
-  return {sum.span, perTime(sum.run, sum.span), perTime(sum.run + sum.waited, sum.span), threads_, busy_};
+  return {sum.span, perTime(sum.run, sum.span), perTime(sum.run + sum.waited, sum.span), threads_, busy_, 0};
 }
 
 Use UseMeter::use() const {
@@ -59,12 +73,13 @@ void addUse(Use& sum, const Use& one) {
   sum.wanted += one.wanted;
   sum.threads += one.threads;
   sum.busyThreads += one.busyThreads;
+  sum.pressurePermille = std::max(sum.pressurePermille, one.pressurePermille);
 }
 
 MilliCpu foreignDemand(const Use& use, MilliCpu granted) {
   constexpr std::int64_t kPressurePermille = 100;
   const bool atLimit = use.used.value * 10 > granted.value * 9;
-  const bool waits = use.wanted.value - use.used.value > kPressurePermille;
+  const bool waits = use.wanted.value - use.used.value > kPressurePermille || use.pressurePermille > kPressurePermille;
   return atLimit || waits ? use.used * 2 : MilliCpu(use.used.value * 6 / 5);
 }
 

@@ -442,7 +442,9 @@ TEST_F(ForeignControllerTest, WhoIsNobodysMemberAnyMoreIsGivenBack) {
 }
 
 TEST(ForeignJournal, WhatIsWrittenIsReadBack) {
-  const linux::Originals originals{{{7, 8, 99, CpuSet{0, 3}}}, {{"/sys/fs/cgroup/a b", true, {}}, {"/sys/fs/cgroup/cpuset/c", false, CpuSet{1}}}};
+  const linux::Originals originals{{{7, 8, 99, CpuSet{0, 3}}},
+                                   {{"/sys/fs/cgroup/a b", true, {}}, {"/sys/fs/cgroup/cpuset/c", false, CpuSet{1}}},
+                                   {{{"/sys/fs/cgroup/cpu/c d", false}, {50000, 100000, 7}}}};
   EXPECT_EQ(linux::parseOriginals(linux::originalsText(originals)), originals);
   for (const char* nonsense : {"", "thread\n", "thread 1 2 x 0\n", "thread 1 2 3 -\n", "cpuset-v1 - /a\n", "cpuset-v2 0\n", "other 1\n"})
     EXPECT_EQ(linux::parseOriginals(nonsense), linux::Originals{}) << nonsense;
@@ -452,7 +454,7 @@ TEST(ForeignJournal, AReusedThreadIdIsLeftAlone) {
   const ChildProcess child(1);
   const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
   const CpuSet first{machine.first()};
-  linux::giveBack({{{child.pid(), child.tids()[0], 1, first}}, {}});  // started at another time
+  linux::giveBack({{{child.pid(), child.tids()[0], 1, first}}, {}, {}});  // started at another time
   EXPECT_EQ(linux::affinityOf(child.tids()[0]), machine);
 }
 

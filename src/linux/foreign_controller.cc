@@ -12,11 +12,12 @@
 #include <utility>
 
 #include "base/log.h"
-#include "linux/cgroup_paths.h"
 #include "linux/cgroup_tree.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/memory_reader.h"
+#include "linux/own_cgroup.h"
+#include "linux/process_handle.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -24,15 +25,6 @@ namespace coterie::linux {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Of the directory where a process is, the part that is the container's own: it ends with the name that the runtime gave.
-std::optional<std::string> ownPart(const std::string& directory, const std::string& cgroup) {
-  const std::string name = cgroup.substr(cgroup.rfind('/') + 1);
-  const std::size_t begin = directory.find("/" + name);
-  const std::size_t end = begin + 1 + name.size();
-  if (name.empty() || begin == std::string::npos || (end < directory.size() && directory[end] != '/')) return std::nullopt;
-  return directory.substr(0, end);
-}
 
 bool hasFolders(const std::string& directory) {
   std::error_code fault;
@@ -65,22 +57,20 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
 ForeignController::~ForeignController() = default;
 
 std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const ForeignPlace& place, Originals& originals) {
-  if (place.cgroup.empty()) return nullptr;
-  const std::string folder = "/proc/" + std::to_string(place.processes.front());
-  const CgroupDirectories found = parseCgroupDirectories(readText(folder + "/cgroup").value_or(""), readText("/proc/self/mountinfo").value_or(""));
+  const CgroupDirectories found = ownCgroups(place.processes.front(), place.cgroup);
   const auto v1 = found.v1.find("cpuset");
   const bool v2 = v1 == found.v1.end();
   if (v2 && !found.v2) return nullptr;
-  const auto directory = ownPart(v2 ? *found.v2 : v1->second, place.cgroup);
-  if (!directory || (!v2 && hasFolders(*directory))) return nullptr;
+  const std::string& directory = v2 ? *found.v2 : v1->second;
+  if (!v2 && hasFolders(directory)) return nullptr;
   auto own = std::make_shared<OwnCpuset>();
-  own->cpus = openFor(*directory + "/cpuset.cpus", O_RDWR);
-  own->effective = openFor(*directory + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"), O_RDONLY);
+  own->cpus = openFor(directory + "/cpuset.cpus", O_RDWR);
+  own->effective = openFor(directory + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"), O_RDONLY);
   if (!own->cpus || !own->effective) return nullptr;
-  if (v2) own->pressure = openFor(*directory + "/memory.pressure", O_RDONLY);
+  if (v2) own->pressure = openFor(directory + "/memory.pressure", O_RDONLY);
   const CpuSet requested = setIn(own->cpus);
   if (!v2 && requested.empty()) return nullptr;  // a v1 cpuset that was never set up holds nobody
-  originals.cpusets.push_back({*directory, v2, requested});
+  originals.cpusets.push_back({directory, v2, requested});
   return own;
 }
 
@@ -114,6 +104,7 @@ Status ForeignController::add(const ContainerRegistration& container) {
     return Error{Code::NotFound, "ProcessGone", "the processes of container " + std::to_string(container.id.value) + " have ended"};
   Container added;
   added.leader = *mask;
+  added.first = openProcess(place.processes.front());
   static_cast<void>(noteThreads(added, place.processes));
   added.own = openOwn(place, added.originals);
   containers_[container.id] = std::move(added);
@@ -128,6 +119,7 @@ Status ForeignController::save() const {
   for (const auto& [id, container] : containers_) {
     all.threads.insert(all.threads.end(), container.originals.threads.begin(), container.originals.threads.end());
     all.cpusets.insert(all.cpusets.end(), container.originals.cpusets.begin(), container.originals.cpusets.end());
+    all.quotas.insert(all.quotas.end(), container.originals.quotas.begin(), container.originals.quotas.end());
   }
   return writeJournal(journal_, all);
 }
@@ -190,6 +182,35 @@ Result<PreparedChange> ForeignController::prepare(const CpuChange& wanted) {
   return change(wanted.container, container);
 }
 
+Result<PreparedChange> ForeignController::prepareQuota(InstanceId id, MilliCpu least) {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknownContainer(id);
+  Container& container = found->second;
+  if (container.quota == nullptr) {
+    const ForeignPlace place = find_(id);
+    const QuotaDirectory where = place.processes.empty() ? QuotaDirectory{} : quotaDirectory(ownCgroups(place.processes.front(), place.cgroup));
+    auto files = QuotaFiles::open(where);
+    const auto limit = readCpuLimit(where);
+    if (!files || !limit) return Error{Code::Unavailable, "NoQuota", "its CPU quota cannot be written"};
+    if (limit->quotaMicros < 0 || limit->cpus() >= least) return PreparedChange{};
+    container.originals.quotas.push_back({where, *limit});
+    if (const Status saved = save(); !saved) {
+      container.originals.quotas.clear();
+      return saved.error();
+    }
+    container.quota = std::make_shared<QuotaFiles>(std::move(*files));
+  }
+  const auto now = container.quota->read();
+  if (!now) return Error{Code::Unavailable, "NoQuota", "its CPU quota cannot be read"};
+  CpuLimit wanted = container.originals.quotas.front().limit;
+  wanted.periodMicros = now->periodMicros;
+  wanted.quotaMicros = std::max(wanted.quotaMicros, least.value * wanted.periodMicros / 1000);
+  PreparedChange change;
+  change.writes = container.quota->writes(*now, wanted);
+  change.descriptors = container.quota;
+  return change;
+}
+
 Result<PreparedChange> ForeignController::prepareLaneMove(InstanceId id, int /*loanLane*/, LanePlace /*place*/) {
   if (containers_.count(id) == 0) return unknownContainer(id);
   return Error{Code::NotFound, "UnknownLane", "no such loan lane"};
@@ -201,7 +222,8 @@ Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
   const Container& container = found->second;
   const std::vector<int> processes = find_(id).processes;
   ObservedContainer observed;
-  observed.vanished = std::all_of(processes.begin(), processes.end(), processGone);
+  const bool lives = container.first && !hasEnded(container.first);  // asked first: it needs one system call, and no text
+  observed.vanished = !lives && std::all_of(processes.begin(), processes.end(), processGone);
   if (observed.vanished || container.home.empty()) return observed;
   CpuSet seen;
   if (container.own) {

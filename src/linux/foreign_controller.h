@@ -5,8 +5,9 @@
 // by the name that its runtime gave it. Nothing is moved, no directory is made, memory nodes and weights are left as they are. There are no lanes:
 // LoanCpus widens the whole container by others' CPUs, LaneCpus does nothing (traits().lanes). What is found is noted in a journal before the first
 // change and given back by restore(), by remove() of one that lives, and at the next start after a kill -9: cpusets as they were requested, threads'
-// masks thread by thread; one born meanwhile gets what its process's first thread had. Kernel rules: as affinity_controller.h; a cpuset narrower than
-// its parent's effective one is cut by the kernel, which observe() shows. O(threads) per change. Thread rule: control loop.
+// masks thread by thread; one born meanwhile gets what its process's first thread had. A quota that throttles a container on CPUs of its own is
+// raised only where prepareQuota() asks for it, and is given back with the rest. Kernel rules: as affinity_controller.h; a cpuset narrower than its
+// parent's effective one is cut by the kernel, which observe() shows. O(threads) per change. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "linux/cgroup_quota.h"
 #include "linux/foreign_journal.h"
 #include "ports/cpu_controller.h"
 
@@ -38,6 +40,7 @@ class ForeignController final : public CpuController {
   [[nodiscard]] Status add(const ContainerRegistration& container) override;
   void remove(InstanceId id) override;
   [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override;
+  [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
@@ -55,13 +58,15 @@ class ForeignController final : public CpuController {
     UniqueFd pressure;  // of memory; invalid: there is none
   };
   struct Container {
-    Originals originals;             // at most one cpuset
-    CpuSet leader;                   // mask of the first thread of the first process: for threads born later
-    std::shared_ptr<OwnCpuset> own;  // null: by affinity
-    CpuSet home, loans;              // asked last
-    CpuSet loansBefore;              // the write of the last change of loans may be under way
-    bool loansFresh{false};          // since the last sweep
-    CpuSet lastSet, setBefore;       // that its threads were given last
+    Originals originals;                // at most one cpuset, at most one quota
+    CpuSet leader;                      // mask of the first thread of the first process: for threads born later
+    std::shared_ptr<OwnCpuset> own;     // null: by affinity
+    UniqueFd first;                     // the first process, while that is the one it was added with
+    std::shared_ptr<QuotaFiles> quota;  // null: it is as it was found
+    CpuSet home, loans;                 // asked last
+    CpuSet loansBefore;                 // the write of the last change of loans may be under way
+    bool loansFresh{false};             // since the last sweep
+    CpuSet lastSet, setBefore;          // that its threads were given last
     [[nodiscard]] CpuSet wanted() const { return home | loans; }
   };
   [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);

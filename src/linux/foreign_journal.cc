@@ -21,6 +21,13 @@ constexpr const char* kInherited = "-";
 
 std::string cpusText(const CpuSet& cpus) { return cpus.empty() ? kInherited : cpus.toString(); }
 
+void giveBackQuota(const OriginalQuota& one) {
+  const auto files = QuotaFiles::open(one.where);
+  const auto now = files ? files->read() : std::nullopt;
+  if (!now) return;
+  for (const PreparedWrite& write : files->writes(*now, one.limit)) static_cast<void>(executeWrite(write));
+}
+
 bool readCpus(std::istream& from, CpuSet& into) {
   std::string text;
   if (!(from >> text)) return false;
@@ -44,6 +51,10 @@ std::string originalsText(const Originals& originals) {
   std::string text;
   for (const OriginalCpuset& one : originals.cpusets)
     text += std::string(one.v2 ? "cpuset-v2 " : "cpuset-v1 ") + cpusText(one.cpus) + " " + one.directory + "\n";
+  for (const OriginalQuota& one : originals.quotas) {
+    text += std::string(one.where.v2 ? "quota-v2 " : "quota-v1 ") + std::to_string(one.limit.quotaMicros) + " " +
+            std::to_string(one.limit.periodMicros) + " " + std::to_string(one.limit.burstMicros) + " " + one.where.directory + "\n";
+  }
   for (const OriginalThread& one : originals.threads) {
     text += "thread " + std::to_string(one.pid) + " " + std::to_string(one.tid) + " " + std::to_string(one.started) + " " + cpusText(one.cpus) + "\n";
   }
@@ -65,12 +76,18 @@ Originals parseOriginals(const std::string& text) {
       one.v2 = kind == "cpuset-v2";
       if (readCpus(words, one.cpus) && std::getline(words >> std::ws, one.directory) && (one.v2 || !one.cpus.empty()))
         originals.cpusets.push_back(std::move(one));
+    } else if (kind == "quota-v1" || kind == "quota-v2") {
+      OriginalQuota one;
+      one.where.v2 = kind == "quota-v2";
+      if (words >> one.limit.quotaMicros >> one.limit.periodMicros >> one.limit.burstMicros && std::getline(words >> std::ws, one.where.directory))
+        originals.quotas.push_back(std::move(one));
     }
   }
   return originals;
 }
 
 void giveBack(const Originals& originals) {
+  for (const OriginalQuota& one : originals.quotas) giveBackQuota(one);
   for (const OriginalCpuset& one : originals.cpusets) giveBackCpuset(one);
   for (const OriginalThread& one : originals.threads) {
     const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
@@ -95,7 +112,7 @@ std::size_t undoJournal(const std::string& path) {
   const Originals originals = parseOriginals(*text);
   giveBack(originals);
   ::unlink(path.c_str());
-  return originals.threads.size() + originals.cpusets.size();
+  return originals.threads.size() + originals.cpusets.size() + originals.quotas.size();
 }
 
 }  // namespace coterie::linux

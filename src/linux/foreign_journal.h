@@ -1,9 +1,9 @@
 // What the agent found before it changed anything of other people's processes, on disk: so that it can be given back after a kill -9, too.
 //
 // A text file, replaced as a whole (write, rename) before the first change of what was added; one line each: `thread PID TID START CPUS`, `cpuset-v1
-// CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited). giveBack() undoes what a file of a dead run says: threads by id and
-// start time, so that a reused id is nobody's business, cgroups by their directory. Lines that make no sense are skipped. Errors:
-// Unavailable/JournalUnwritable. Thread rule: control loop.
+// CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited), `quota-v1 QUOTA PERIOD BURST DIRECTORY` or `quota-v2 ...`
+// (microseconds). giveBack() undoes what a file of a dead run says: threads by id and start time, so that a reused id is nobody's business, cgroups
+// by their directory. Lines that make no sense are skipped. Errors: Unavailable/JournalUnwritable. Thread rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "base/cpu_set.h"
 #include "base/result.h"
+#include "linux/cgroup_quota.h"
 
 namespace coterie::linux {
 
@@ -30,9 +31,16 @@ struct OriginalCpuset {
   friend bool operator==(const OriginalCpuset&, const OriginalCpuset&) = default;
 };
 
+struct OriginalQuota {
+  QuotaDirectory where;
+  CpuLimit limit;
+  friend bool operator==(const OriginalQuota&, const OriginalQuota&) = default;
+};
+
 struct Originals {
   std::vector<OriginalThread> threads;
   std::vector<OriginalCpuset> cpusets;
+  std::vector<OriginalQuota> quotas;
   friend bool operator==(const Originals&, const Originals&) = default;
 };
 

@@ -1,6 +1,8 @@
 #include "linux/proc_processes.h"
 
 #include <dirent.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,13 +15,14 @@
 
 #include "linux/files.h"
 #include "linux/memory_reader.h"
+#include "linux/process_handle.h"
 
 namespace coterie::linux {
 
 namespace {
 
 constexpr Seconds kYoung{5};
-constexpr int kScansBetweenReads = 10;
+constexpr int kScansBetweenReads = 30;
 
 struct DirectoryCloser {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -79,24 +82,46 @@ Result<std::vector<SeenProcess>> ProcProcesses::scan() {
   const auto pids = pidsNow();
   if (!pids) return Error{Code::Unavailable, "ProcessesUnreadable", "/proc cannot be read: is it mounted?"};
   const Instant now = clock_.now();
-  std::map<int, Known> known;
+  markEnded();
   std::vector<SeenProcess> all;
   for (const int pid : *pids) {
+    const auto before = known_.find(pid);
+    const bool same = before != known_.end() && !before->second.ended && before->second.handle;
+    if (same && isFresh(before->second, now)) {
+      ++before->second.scans;
+      before->second.listed = true;
+      all.push_back(before->second.process);
+      continue;
+    }
+    UniqueFd handle = same ? UniqueFd() : openProcess(pid);  // before anything is read of it
     const auto stat = readStat(folderOf(pid) + "/stat");
     if (!stat || stat->state == 'Z' || stat->state == 'X') continue;
-    const auto before = known_.find(pid);
-    const bool same = before != known_.end() && before->second.process.started == stat->startTime;
-    Known entry = same ? std::move(before->second) : Known{{}, now, 0};
+    const bool known = before != known_.end() && !before->second.ended && before->second.process.started == stat->startTime;
+    Known& entry = known ? before->second : known_.insert_or_assign(pid, Known{{}, now, 0, {}, false, false}).first->second;
+    if (handle) entry.handle = std::move(handle);
+    entry.listed = true;
+    const bool fresh = entry.scans > 0 && isFresh(entry, now);
     ++entry.scans;
-    if (!same || !isFresh(entry, now)) {
+    if (!fresh) {
       entry.process = {pid, stat->parent, stat->startTime, commandOf(pid),
                        tellingCgroup(readText(folderOf(pid) + "/cgroup").value_or(""), tellsOfContainer_)};
     }
     all.push_back(entry.process);
-    known.emplace(pid, std::move(entry));
   }
-  known_ = std::move(known);
+  for (auto one = known_.begin(); one != known_.end();) one = std::exchange(one->second.listed, false) ? std::next(one) : known_.erase(one);
   return all;
+}
+
+void ProcProcesses::markEnded() {
+  std::vector<pollfd> looks;
+  std::vector<Known*> of;
+  for (auto& [pid, known] : known_) {
+    if (!known.handle) continue;
+    looks.push_back({known.handle.get(), POLLIN, 0});
+    of.push_back(&known);
+  }
+  if (looks.empty() || ::poll(looks.data(), looks.size(), 0) <= 0) return;
+  for (std::size_t i = 0; i < looks.size(); ++i) of[i]->ended = looks[i].revents != 0;
 }
 
 std::vector<ThreadTimes> ProcProcesses::threads(int pid) {
@@ -117,6 +142,16 @@ int ProcProcesses::runnable() {
   const std::string text = readText("/proc/stat").value_or("");
   const std::size_t at = text.find(kKey);
   return at == std::string::npos ? 0 : std::max(0, std::atoi(text.c_str() + at + kKey.size()) - 1);  // this thread runs
+}
+
+// The first line of /proc/stat: cpu user nice system idle iowait irq softirq ..., in ticks.
+Nanos ProcProcesses::used() {
+  const std::string text = readText("/proc/stat").value_or("");
+  std::istringstream line(text.substr(0, text.find('\n')));
+  std::string word;
+  std::int64_t user = 0, nice = 0, system = 0, idle = 0, waiting = 0, interrupts = 0, soft = 0;
+  line >> word >> user >> nice >> system >> idle >> waiting >> interrupts >> soft;
+  return Nanos(Seconds(1)) / ::sysconf(_SC_CLK_TCK) * (user + nice + system + interrupts + soft);
 }
 
 CpuSet ProcProcesses::cpus(int pid) { return affinityOf(pid).value_or(CpuSet{}); }

@@ -1,8 +1,9 @@
 // The processes of this machine from /proc, as a ProcessSource.
 //
-// Who is there is read at each scan (one directory). What a process is (parent, start, command, cgroup) is read when it is first seen and in the
-// scans of the 5 s after that, since a process is begun, put into its cgroup and made another program (exec) one after the other; later in every 10th
-// scan, or at once where its start time shows that the pid is another's. So a scan costs one small read per known process. Of the hierarchies of
+// Who is there is read at each scan (one directory), who of them has ended by their pidfds (one poll; where a kernel has none, by their stat). What a
+// process is (parent, start, command, cgroup) is read when it is first seen and in the
+// scans of the 5 s after that, since a process is begun, put into its cgroup and made another program (exec) one after the other; later in every 30th
+// scan. So a scan costs two small reads for one process of thirty, and a descriptor is kept for each. Of the hierarchies of
 // cgroups v1 the path of the one is taken whose path tells of a container, else v2's or the first that is not the root. Threads' times are those of
 // /proc/PID/task/TID/schedstat (CONFIG_SCHED_INFO; where it is missing, times are 0). Kernel formats: proc(5), cgroups(7). Thread rule: control loop.
 #pragma once
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "ports/clock.h"
 #include "ports/process_source.h"
 
@@ -25,6 +27,7 @@ class ProcProcesses final : public ProcessSource {
   [[nodiscard]] Result<std::vector<SeenProcess>> scan() override;
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override;
   [[nodiscard]] int runnable() override;  // procs_running of /proc/stat
+  [[nodiscard]] Nanos used() override;
   [[nodiscard]] CpuSet cpus(int pid) override;
   [[nodiscard]] Bytes resident(int pid) override;
 
@@ -33,7 +36,11 @@ class ProcProcesses final : public ProcessSource {
     SeenProcess process;
     Instant firstSeen{};
     int scans{0};
+    UniqueFd handle;
+    bool ended{false};
+    bool listed{false};  // in the last scan
   };
+  void markEnded();
   [[nodiscard]] bool isFresh(const Known& known, Instant now) const;
 
   const Clock& clock_;

@@ -26,12 +26,16 @@
 #include "cli/manifests.h"
 #include "cli/table.h"
 #include "http/asio_loop.h"
+#include "linux/cgroup_meter.h"
 #include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
+#include "linux/files.h"
 #include "linux/foreign_controller.h"
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
+#include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
+#include "node_agent/agent_metrics.h"
 #include "node_agent/hint_sender.h"
 #include "node_agent/hook_caller.h"
 #include "node_agent/kubelet_policy.h"
@@ -42,6 +46,8 @@ namespace coterie::node_agent {
 
 namespace {
 
+constexpr std::int64_t kNoPort = -1;
+
 // As the parser fills them in.
 struct Flags {
   std::string config;
@@ -50,6 +56,8 @@ struct Flags {
   std::int64_t window{10};
   std::string output{"table"};
   std::string logLevel{"warning"};
+  std::string metricsAddress{"127.0.0.1"};
+  std::int64_t metricsPort{kNoPort};
 };
 
 log::Level levelOf(const std::string& name) {
@@ -79,6 +87,7 @@ class AgentRun {
  private:
   [[nodiscard]] Status begin();
   [[nodiscard]] Status openController(NodeAgent::Ports& ports);
+  [[nodiscard]] Status openDoors();
   void watchSignals();
   void look();
   void show();
@@ -90,11 +99,14 @@ class AgentRun {
   linux::LiveMachine machine_;  // before anything is placed
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
+  linux::CgroupMeter meter_;
   UniqueFd lock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
   std::unique_ptr<HookCaller> hooks_;  // where somebody has a hook; a thread: made when signals are blocked
   std::unique_ptr<NodeAgent> agent_;
+  AgentMetrics metrics_;
+  std::unique_ptr<AgentDoors> doors_;
   UniqueFd signals_;
   TimerHandle signalWatch_;
   TimerHandle lookTimer_;
@@ -136,6 +148,7 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
 
 Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
+  ports.meter = &meter_;
   ports.kubeletIsStatic = [path = file_.kubeletState] { return kubeletIsStatic(path); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
@@ -154,6 +167,22 @@ Status AgentRun::begin() {
   }
   agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
   return agent_->start();
+}
+
+// Whoever asks for one report needs nobody to ask for more. Without its socket the agent does its work all the same.
+Status AgentRun::openDoors() {
+  if (flags_.once) return {};
+  doors_ = std::make_unique<AgentDoors>([this] { return reportValue(agent_->report()); },
+                                        [this] { return metrics_.scrape(agent_->report(), agent_->controllerView(), agent_->controllerGroups()); });
+  std::error_code fault;
+  std::filesystem::create_directories(std::filesystem::path(context_.stateFolder).parent_path(), fault);
+  ::mkdir(context_.stateFolder.c_str(), 0700);
+  if (const Status opened = doors_->openSocket(loop_, context_.stateFolder + "/" + std::string(cli::kAgentSocket)); !opened)
+    log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+  if (flags_.metricsPort == kNoPort) return {};
+  const Status opened = doors_->openMetrics(loop_, flags_.metricsAddress, static_cast<std::uint16_t>(flags_.metricsPort));
+  if (opened.ok()) log::info("agent", "metrics on port " + std::to_string(doors_->metricsPort()));
+  return opened;
 }
 
 void AgentRun::watchSignals() {
@@ -205,14 +234,23 @@ void AgentRun::stop() {
 int AgentRun::run() {
   watchSignals();
   if (const Status begun = begin(); !begun) return context_.fail(begun.error());
+  if (const Status opened = openDoors(); !opened) {
+    agent_->stop([this] { loop_.stop(); });  // what was set is given back
+    loop_.run();
+    return context_.fail(opened.error());
+  }
   look();
   loop_.run();
+  doors_.reset();
   agent_.reset();
   return cli::kOk;
 }
 
 int runAgent(cli::Context& context, const Flags& flags) {
   log::setLevel(levelOf(flags.logLevel));
+  linux::allowManyFiles();  // some are kept for each container
+  if (flags.metricsPort != kNoPort && (flags.metricsPort < 0 || flags.metricsPort > 65535))
+    return context.usage("--metrics-port: 0 to 65535 are wanted");
   if (flags.window < 1 || flags.window > 3600) return context.usage("--window: 1 to 3600 seconds are wanted");
   const auto yaml = cli::readInput(context, flags.config);
   if (!yaml) return context.fail(yaml.error());
@@ -240,6 +278,8 @@ cli::Command agentCommand() {
               {"--once", "end after the first report", &flags->once},
               {"--window", "seconds that the figures of a report are of", &flags->window},
               {"-o,--output", "form of the reports; json: a line each", &flags->output, {"table", "json"}},
+              {"--metrics-port", "of /metrics, /healthz and /readyz for Prometheus; 0: any free one; left out: none", &flags->metricsPort},
+              {"--metrics-address", "of the same; an address of this machine's loopback", &flags->metricsAddress},
               {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
           },
           {},

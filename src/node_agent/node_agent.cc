@@ -21,14 +21,18 @@ ServiceName serviceOf(const AgentGroup& group, const std::string& tenant) {
   return {group.name.substr(0, slash), group.name.substr(slash + 1)};
 }
 
-std::string nameOf(const foreign::FoundContainer& container) {
+}  // namespace
+
+std::string containerName(const foreign::FoundContainer& container) {
   return (container.name.id.empty() ? "process" : std::string(foreign::runtimeName(container.name.runtime))) + " " + shortName(container);
 }
 
-}  // namespace
-
 NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config)
-    : ports_(std::move(ports)), config_(std::move(config)), rules_(rulesOf(config_.file)), machineMeter_(Nanos{config_.window}) {}
+    : ports_(std::move(ports)),
+      config_(std::move(config)),
+      rules_(rulesOf(config_.file)),
+      machineMeter_(Nanos{config_.window}),
+      usedMeter_(Nanos{config_.window}) {}
 
 NodeAgent::~NodeAgent() = default;
 
@@ -46,6 +50,9 @@ Status NodeAgent::start() {
   } else if (wanted && ports_.controller != nullptr && ports_.applier != nullptr) {
     beginEnforcing();
     if (const Status started = drc_->start(); !started) return started;
+  }
+  if (ports_.meter != nullptr) {
+    watch_.emplace(*ports_.meter, mode_ == Mode::Enforce ? ContainerWatch::Sets::KnownOtherwise : ContainerWatch::Sets::Read);
   }
   tick();
   return {};
@@ -87,6 +94,7 @@ void NodeAgent::endEnforcing(const std::string& why) {
   drc_->shutDown();
   withdrawHints();
   drc_.reset();
+  quotas_.clear();
   planObserved();
 }
 
@@ -96,6 +104,7 @@ void NodeAgent::tick() {
     endEnforcing("the kubelet's CPU manager has taken over the CPU sets (static policy): everything was given back, and this only observes");
   const bool machineChanged = pollMachine();
   const bool membersChanged = scan();
+  watchNow();
   measure();
   lend();
   if (!machineChanged && !membersChanged) return;
@@ -110,6 +119,8 @@ bool NodeAgent::scan() {
     return false;  // who is there is not known: all stay as they are
   }
   scanFailed_ = false;
+  if (*processes == lastScan_) return false;
+  lastScan_ = *processes;
   foreign::Discovery found = foreign::discover(rules_, *processes, config_.self);
   for (const std::string& remark : found.remarks) {
     if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
@@ -118,12 +129,14 @@ bool NodeAgent::scan() {
   const foreign::Roster::Change change = roster_.update(std::move(found.containers));
   for (const auto& [id, container] : change.left) {
     meters_.erase(id);
-    log::info("agent", nameOf(container) + " of " + config_.file.groups[container.group].name + " has gone");
+    log::info("agent", containerName(container) + " of " + config_.file.groups[container.group].name + " has gone");
   }
   for (const InstanceId id : change.joined) {
     const foreign::FoundContainer& container = roster_.members().at(id);
-    log::info("agent", nameOf(container) + " belongs to " + config_.file.groups[container.group].name + ": " + container.processes.front().command);
+    log::info("agent",
+              containerName(container) + " belongs to " + config_.file.groups[container.group].name + ": " + container.processes.front().command);
   }
+  watchMembers(change);
   if (mode_ == Mode::Enforce) tellDrc(change);
   return change.any();
 }
@@ -133,6 +146,7 @@ void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
   for (const auto& [id, container] : change.left) {
     drc_->instanceEnded(id);
     hints_.erase(id);
+    toldAt_.erase(id);
     lanes_.erase(id);
     told_.erase(id);
     const AgentGroup& group = config_.file.groups[container.group];
@@ -163,17 +177,12 @@ bool NodeAgent::pollMachine() {
 
 void NodeAgent::measure() {
   const Instant now = ports_.loop.clock().now();
-  if (lastLook_ != Instant{}) machineRunnable_ += (now - lastLook_) * ports_.processes.runnable();
+  const Nanos span = lastLook_ != Instant{} ? now - lastLook_ : Nanos{0};
+  machineRunnable_ += span * ports_.processes.runnable();
   lastLook_ = now;
   machineMeter_.look(now, {{0, machineRunnable_, {}}});
-  for (const auto& [id, container] : roster_.members()) {
-    std::vector<ThreadTimes> threads;
-    for (const SeenProcess& process : container.processes) {
-      const std::vector<ThreadTimes> more = ports_.processes.threads(process.pid);
-      threads.insert(threads.end(), more.begin(), more.end());
-    }
-    meters_.try_emplace(id, Nanos{config_.window}).first->second.look(now, threads);
-  }
+  usedMeter_.look(now, {{0, ports_.processes.used(), {}}});
+  for (const auto& [id, container] : roster_.members()) measureContainer(id, container, now, span);
 }
 
 // ---- Hints ----
@@ -181,6 +190,7 @@ void NodeAgent::lanesChanged(GroupId /*group*/, const std::vector<agent::LaneAll
   for (const agent::LaneAllowance& lane : lanes) {
     if (lane.ownLanes <= 0) continue;
     lanes_[lane.instance] = lane.ownLanes;
+    matchQuota(lane.instance);
     const auto loans = lending_.loans().find(lane.instance);
     hintFor(lane.instance, loans != lending_.loans().end() ? loans->second : CpuSet{});
   }
@@ -207,6 +217,7 @@ void NodeAgent::tell(InstanceId id, const ThreadHint& hint) {
   const HintSpec& spec = config_.file.groups[container->group].hints;
   if (!spec.any() || (hints_.count(id) > 0 && hints_.at(id) == hint)) return;
   hints_[id] = hint;
+  toldAt_[id] = ports_.loop.clock().now();
   told_.insert_or_assign(id, *container);
   const Status sent = ports_.sendHint(spec, *container, hint);
   if (!sent && warned_.insert(sent.error().message).second) log::warning("agent", sent.error().message);
@@ -215,6 +226,7 @@ void NodeAgent::tell(InstanceId id, const ThreadHint& hint) {
 void NodeAgent::withdrawHints() {
   for (const auto& [id, container] : told_) static_cast<void>(ports_.sendHint(config_.file.groups[container.group].hints, container, {}));
   told_.clear();
+  toldAt_.clear();
   hints_.clear();
 }
 
@@ -222,6 +234,7 @@ void NodeAgent::withdrawHints() {
 void NodeAgent::stop(std::function<void()> done) {
   timer_.reset();
   lendTimer_.reset();
+  watchTimer_.reset();
   if (drc_ == nullptr) return ports_.loop.post(std::move(done));
   awaitSettled(ports_.loop.clock().now() + Seconds(1), std::move(done));
 }
@@ -316,10 +329,19 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// Of no group, that run or wait: thousandths of a thread.
+// Of no group, that run or wait: thousandths of a thread. Beside groups at work they count by what they get beside one of the groups' threads, not by
+// their number: those of another nice value get less, or more.
 MilliCpu NodeAgent::threadsElsewhere() const {
-  MilliCpu threads = machineMeter_.use().used;
-  for (const auto& [id, meter] : meters_) threads -= meter.use().wanted;
+  MilliCpu threads = machineMeter_.use().used, used, wanted;
+  MilliCpu others = usedMeter_.use().used;
+  for (const auto& [id, meter] : meters_) {
+    const foreign::Use use = meter.use();
+    wanted += use.wanted;
+    used += use.used;
+  }
+  threads -= wanted;
+  others -= used;
+  if (used.value > 0) threads = MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value);
   return std::max(MilliCpu(0), threads);
 }
 
@@ -338,6 +360,25 @@ MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
 }
 
 int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
+
+ContainerReport NodeAgent::containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan) {
+  ContainerReport one;
+  one.id = id;
+  one.name = containerName(container);
+  one.command = container.processes.front().command;
+  one.pid = container.pid();
+  one.processes = static_cast<int>(container.processes.size());
+  const auto meter = meters_.find(id);
+  if (meter != meters_.end()) one.use = meter->second.use();
+  one.now = ports_.processes.cpus(container.pid());
+  if (const auto home = plan.homes.find(id); home != plan.homes.end()) one.planned = home->second;
+  if (const auto lent = lending_.loans().find(id); lent != lending_.loans().end()) one.loans = lent->second;
+  one.threads = threadsFor(plan, one.planned) + one.loans.count();
+  if (mode_ == Mode::Enforce && ports_.heldBy) one.heldBy = ports_.heldBy(id);
+  one.contested = plan.contested.count(id) > 0;
+  addWatched(one, meter != meters_.end() ? meter->second.last() : foreign::Use{});
+  return one;
+}
 
 AgentReport NodeAgent::report() {
   AgentReport report;
@@ -359,6 +400,7 @@ AgentReport NodeAgent::report() {
     }
     const GroupPlan& plan = found->second;
     GroupReport group;
+    group.number = g;
     group.name = config_.file.groups[g].name;
     group.tenant = tenantOf(g);
     group.entitlement = plan.entitlement;
@@ -368,17 +410,10 @@ AgentReport NodeAgent::report() {
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
       if (container.group != g || container.role == ContainerRole::Pause) continue;
-      const auto meter = meters_.find(id);
-      const foreign::Use use = meter != meters_.end() ? meter->second.use() : foreign::Use{};
-      const auto home = plan.homes.find(id);
-      const CpuSet planned = home != plan.homes.end() ? home->second : CpuSet{};
-      const auto lent = lending_.loans().find(id);
-      const CpuSet loans = lent != lending_.loans().end() ? lent->second : CpuSet{};
-      group.containers.push_back({id, nameOf(container), container.processes.front().command, container.pid(),
-                                  static_cast<int>(container.processes.size()), use, ports_.processes.cpus(container.pid()), planned, loans,
-                                  threadsFor(plan, planned) + loans.count(), mode_ == Mode::Enforce && ports_.heldBy ? ports_.heldBy(id) : "",
-                                  plan.contested.count(id) > 0});
-      foreign::addUse(group.use, use);
+      ContainerReport one = containerReport(id, container, plan);
+      if (std::string said = throttleText(id, container); !said.empty()) group.reasons.push_back(std::move(said));
+      foreign::addUse(group.use, one.use);
+      group.containers.push_back(std::move(one));
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
     if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);

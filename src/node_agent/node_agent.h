@@ -1,7 +1,9 @@
 // The resource controller under other people's model servers: finds their containers, says what it would do with the machine and what that would
 // gain, and does it where it is told to.
 //
-// Every half second: scan -> foreign::discover -> Roster; what the members' threads used -> UseMeter. Observing: where somebody came or went, or the
+// Every half second: scan -> foreign::discover -> Roster; what the members' threads used -> UseMeter; between scans containers are read as often as
+// something happens there (container_watch.h): one that is throttled by a quota on CPUs of its own has it raised as far as it owns CPUs, one that
+// waits is looked at for loans at once. Observing: where somebody came or went, or the
 // machine changed, the plan is made anew (plan_node::planNode over what was planned before, so it is as steady as the real one); nothing is written.
 // Enforcing: groups and containers are told to an agent::Drc, which plans, writes, repairs drift and reports conflicts as it does for our own
 // workers; its lane counts are the thread hints: a container that loses CPUs is told first, one that gains is told when it has them. Containers of
@@ -24,9 +26,11 @@
 #include "foreign/roster.h"
 #include "foreign/use_meter.h"
 #include "node_agent/agent_file.h"
+#include "node_agent/container_watch.h"
 #include "node_agent/hint_sender.h"
 #include "node_agent/report.h"
 #include "ports/clock.h"
+#include "ports/container_meter.h"
 #include "ports/machine_source.h"
 #include "ports/process_source.h"
 
@@ -38,6 +42,9 @@ struct NodeAgentConfig {
   Millis scanInterval{500};  // so that who comes or goes is noticed within a second
   Seconds window{10};        // of the figures
 };
+
+// "docker 3f2a9c0d1e4b", "process 812"
+[[nodiscard]] std::string containerName(const foreign::FoundContainer& container);
 
 class NodeAgent final : private agent::Drc::Listener {
  public:
@@ -51,6 +58,7 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
+    ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
   };
 
   NodeAgent(Ports ports, NodeAgentConfig config);
@@ -65,6 +73,9 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] const foreign::FoundContainer* member(InstanceId id) const;
   [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] AgentReport report();
+  // While enforcing: the controller's figures.
+  [[nodiscard]] std::optional<agent::DrcView> controllerView() const { return drc_ ? std::optional(drc_->view()) : std::nullopt; }
+  [[nodiscard]] std::vector<agent::GroupView> controllerGroups() const { return drc_ ? drc_->groups() : std::vector<agent::GroupView>{}; }
   // Counts whenever somebody came or went, the machine or the mode changed.
   [[nodiscard]] int changes() const { return changes_; }
 
@@ -89,6 +100,17 @@ class NodeAgent final : private agent::Drc::Listener {
   void measure();
   void beginEnforcing();
   void endEnforcing(const std::string& why);
+  // node_agent_watch.cc
+  void watchNow();
+  void watchMembers(const foreign::Roster::Change& change);
+  void measureContainer(InstanceId id, const foreign::FoundContainer& container, Instant now, Nanos span);
+  [[nodiscard]] std::int64_t pressureOf(InstanceId id) const;
+  void throttled(InstanceId id);
+  void matchQuota(InstanceId id);
+  [[nodiscard]] std::string throttleText(InstanceId id, const foreign::FoundContainer& container) const;
+  [[nodiscard]] HintSeen hintSeen(InstanceId id, const foreign::Use& last) const;
+  void addWatched(ContainerReport& report, const foreign::Use& last) const;
+  // node_agent.cc
   void tellDrc(const foreign::Roster::Change& change);
   void awaitSettled(Instant until, std::function<void()> done);
   void hintFor(InstanceId id, const CpuSet& loans);
@@ -104,6 +126,7 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] Plans plansInForce() const;
   [[nodiscard]] MilliCpu threadsElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
+  [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
   [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
 
@@ -115,11 +138,13 @@ class NodeAgent final : private agent::Drc::Listener {
   Machine machine_;
   MachineSets sets_;
   CpuSet reserved_;
+  std::vector<SeenProcess> lastScan_;
   foreign::Roster roster_;
   std::map<InstanceId, foreign::UseMeter> meters_;
   Nanos machineRunnable_{};  // threads of the machine that ran or waited, times time
   Instant lastLook_{};
   foreign::UseMeter machineMeter_;
+  foreign::UseMeter usedMeter_;  // CPU time of the machine
   std::vector<std::string> remarks_;
   bool scanFailed_{false};
   int changes_{0};
@@ -129,9 +154,20 @@ class NodeAgent final : private agent::Drc::Listener {
   std::unique_ptr<agent::Drc> drc_;
   foreign::Lending lending_;
   TimerHandle lendTimer_;
+  std::optional<ContainerWatch> watch_;
+  TimerHandle watchTimer_;
+  // Of a container that was throttled.
+  struct QuotaState {
+    MilliCpu found;       // its quota as it was; 0: not known
+    MilliCpu raised;      // to this; 0: it is not
+    bool above{false};    // its own quota is not what throttles it
+    bool refused{false};  // it cannot be written
+  };
+  std::map<InstanceId, QuotaState> quotas_;
   std::map<InstanceId, int> lanes_;         // of its own CPUs, as the Drc said last
   std::map<InstanceId, ThreadHint> hints_;  // told last
   std::map<InstanceId, foreign::FoundContainer> told_;
+  std::map<InstanceId, Instant> toldAt_;
   std::set<std::string> warned_;
   TimerHandle timer_;
 };

@@ -1,4 +1,5 @@
 // What the enforcing agent lends: looked at with every scan, and ten times a second while something is lent.
+#include <algorithm>
 #include <utility>
 
 #include "node_agent/node_agent.h"
@@ -28,6 +29,7 @@ void NodeAgent::lend() {
       foreign::addUse(group.last, meter->second.last());
       const foreign::FoundContainer* found = member(container.instance);
       if (found == nullptr || found->role != ContainerRole::App) continue;  // what the others have is not lent
+      group.last.pressurePermille = std::max(group.last.pressurePermille, pressureOf(container.instance));
       group.containers.push_back({container.instance, container.home});
     }
     if (!group.containers.empty()) groups.emplace(number, std::move(group));
@@ -36,6 +38,7 @@ void NodeAgent::lend() {
   setLoans(before, lending_.look(ports_.loop.clock().now(), groups));
   if (lending_.loans().empty()) return;
   lendTimer_ = ports_.loop.after(kLookWhileLent, [this] {
+    watchNow();
     measure();
     lend();
   });
@@ -62,6 +65,7 @@ void NodeAgent::setLoan(InstanceId id, const CpuSet& cpus) {
   std::vector<agent::ApplyStep> steps;
   steps.push_back({std::move(*prepared), {}});
   ports_.applier->submit(std::make_shared<agent::ApplyBatch>(std::move(steps)));
+  matchQuota(id);
 }
 
 // Before a plan is made: what is lent may get another owner.

@@ -93,6 +93,23 @@ void setUse(Value& value, const foreign::Use& use) {
   value.set("threadsBusy", use.busyThreads);
 }
 
+void addCounted(Value& value, const ContainerReport& container) {
+  const ContainerWatch::Seen& seen = container.seen;
+  value.set("throttledPeriods", seen.throttledLately);
+  value.set("quotaMilliCpu", container.quota.value);
+  value.set("quotaRaisedMilliCpu", container.quotaRaised.value);
+  value.set("pressurePermille", seen.pressure ? Value(seen.pressure->somePermille) : Value());
+  value.set("residentBytes", seen.memory ? Value(seen.memory->anonymous.value + seen.memory->file.value) : Value());
+  Value nodes = Value::emptyList();
+  for (const NodeResident& one : seen.nodes) {
+    Value node;
+    node.set("node", one.node);
+    node.set("residentBytes", one.resident.value);
+    nodes.push(std::move(node));
+  }
+  value.set("memoryByNode", std::move(nodes));
+}
+
 Value containerValue(const ContainerReport& container) {
   Value value;
   value.set("container", container.name);
@@ -106,6 +123,8 @@ Value containerValue(const ContainerReport& container) {
   value.set("heldBy", container.heldBy);
   value.set("contested", container.contested);
   setUse(value, container.use);
+  value.set("hint", hintSeenName(container.hint));
+  addCounted(value, container);
   return value;
 }
 
@@ -116,6 +135,16 @@ Value textList(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+std::string_view hintSeenName(HintSeen seen) {
+  switch (seen) {
+    case HintSeen::None: return "none";
+    case HintSeen::Told: return "told";
+    case HintSeen::TakenUp: return "takenUp";
+    case HintSeen::NotTakenUp: return "notTakenUp";
+  }
+  return "none";
+}
 
 std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:.2f} to {:.2f})", gain.likely, gain.low, gain.high); }
 

@@ -1,8 +1,11 @@
 // What the agent sees, wants and does, as values: for the table, JSON, and tests.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cpu_set.h"
@@ -12,8 +15,18 @@
 #include "model/ids.h"
 #include "model/value.h"
 #include "node_agent/agent_file.h"
+#include "node_agent/container_watch.h"
 
 namespace coterie::node_agent {
+
+// Whether a container runs as many threads as it was told: seen from outside, by those that run or want to.
+enum class HintSeen : std::uint8_t {
+  None,        // it was told nothing
+  Told,        // too lately, or it does not work: nothing can be seen
+  TakenUp,     // no more than it was told
+  NotTakenUp,  // more
+};
+[[nodiscard]] std::string_view hintSeenName(HintSeen seen);  // "none", "told", "takenUp", "notTakenUp"
 
 struct ContainerReport {
   InstanceId id;
@@ -28,9 +41,14 @@ struct ContainerReport {
   int threads{0};      // that it should use
   std::string heldBy;  // enforcing: "cgroup ...", "affinity"
   bool contested{false};
+  HintSeen hint{HintSeen::None};
+  ContainerWatch::Seen seen;  // what the kernel counts of it, where it does
+  MilliCpu quota;             // that throttled it, as it was found; 0: none did
+  MilliCpu quotaRaised;       // to this, while it owns so many CPUs
 };
 
 struct GroupReport {
+  std::size_t number{0};  // in the configuration
   std::string name, tenant;
   MilliCpu entitlement;
   MilliCpu demand;

@@ -109,6 +109,9 @@ class CpuController {
   virtual void remove(InstanceId id) = 0;
   // InvalidArgument/EmptySet, InvalidArgument/OutsideMachine, NotFound/UnknownContainer.
   [[nodiscard]] virtual Result<PreparedChange> prepare(const CpuChange& change) = 0;
+  // The container's CPU quota is to be no less than `least`, nor less than it was found with: raised, or taken back as far. Nothing to do: no writes.
+  // NotFound/UnknownContainer; Unavailable/NoQuota. Containers of our own have none.
+  [[nodiscard]] virtual Result<PreparedChange> prepareQuota(InstanceId /*id*/, MilliCpu /*least*/) { return PreparedChange{}; }
   // Moves one loan lane to its own group's CPUs and ordinary class, or back.
   [[nodiscard]] virtual Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) = 0;
   [[nodiscard]] virtual Result<ObservedContainer> observe(InstanceId id) const = 0;

@@ -22,6 +22,8 @@ class ProcessSource {
   [[nodiscard]] virtual std::vector<ThreadTimes> threads(int pid) = 0;
   // Threads of the whole machine that run or wait for a CPU now, without the caller.
   [[nodiscard]] virtual int runnable() = 0;
+  // CPU time that the whole machine has used since it was started; coarse (10 ms).
+  [[nodiscard]] virtual Nanos used() = 0;
   // Where its first thread may run.
   [[nodiscard]] virtual CpuSet cpus(int pid) = 0;
   // Of memory, pages that it shares included.

@@ -60,6 +60,7 @@ TEST_P(ProcessSourceContract, WhoBeginsIsSeenAndWhoEndedIsNot) {
 TEST_P(ProcessSourceContract, ThreadsAndTheirTimes) {
   const int pid = harness_.begin(3);
   const std::vector<ThreadTimes> before = harness_.source->threads(pid);
+  const Nanos machine = harness_.source->used();
   ASSERT_GE(before.size(), 3U);
   EXPECT_TRUE(std::is_sorted(before.begin(), before.end(), [](const ThreadTimes& a, const ThreadTimes& b) { return a.tid < b.tid; }));
   harness_.work(pid);
@@ -74,6 +75,7 @@ TEST_P(ProcessSourceContract, ThreadsAndTheirTimes) {
   }
   EXPECT_GT(worked, Nanos{0});
   EXPECT_GE(harness_.source->runnable(), 0);
+  EXPECT_GE(harness_.source->used(), machine);
 }
 
 TEST_P(ProcessSourceContract, WhoHasGoneIsAValue) {

@@ -253,6 +253,17 @@ void Registry::forget(const std::string& label, const std::string& value) {
   drop(histograms_, label, shown);
 }
 
+void Registry::keepOnly(const std::string& label, const std::set<std::string>& present) {
+  std::set<std::string> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    gone = labels_[label].pinned;
+  }
+  for (const std::string& value : present) gone.erase(cleaned(value));
+  for (const std::string& value : gone) forget(label, value);
+  for (const std::string& value : present) pin(label, value);
+}
+
 std::string Registry::scrape() const {
   std::string out;
   const std::lock_guard lock(mutex_);

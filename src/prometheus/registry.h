@@ -134,6 +134,8 @@ class Registry {
 
   void pin(const std::string& label, const std::string& value);
   void forget(const std::string& label, const std::string& value);
+  // Of the label these values are there: they are pinned, and pinned ones that are not among them are forgotten.
+  void keepOnly(const std::string& label, const std::set<std::string>& present);
 
   [[nodiscard]] std::string scrape() const;
 

@@ -106,6 +106,7 @@ class BridgeTest : public gateway::GatewayTest {
                  [] {
                    agent::DrcConfig config;
                    config.reserved = CpuSet{};
+                   config.burstQuiet = Nanos{0};  // the clock stands still between events
                    return config;
                  }()};
   controller::FakeRuntime runtime;

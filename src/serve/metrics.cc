@@ -33,22 +33,14 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   }
   // A group outlives its service in the gateway while its last instances drain.
   for (const auto& group : groups) services.insert(group.spec.service.path());
-  show("tenant", tenants_, std::move(tenants));
-  show("service", services_, std::move(services));
+  registry_.keepOnly("tenant", tenants);
+  registry_.keepOnly("service", services);
   for (const auto& service : gateway.services) fillService(service);
   for (const auto& tenant : gateway.tenants) fillTenant(tenant);
   for (const auto& group : groups) fillGroup(group);
   fillServer(gateway, server);
   fillDrc(drc);
   return registry_.scrape();
-}
-
-void ServeMetrics::show(const std::string& label, Names& shown, Names present) {
-  for (const auto& name : shown) {
-    if (!present.contains(name)) registry_.forget(label, name);
-  }
-  for (const auto& name : present) registry_.pin(label, name);
-  shown = std::move(present);
 }
 
 void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {

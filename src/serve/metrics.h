@@ -26,7 +26,6 @@ class ServeMetrics {
 
  private:
   using Names = std::set<std::string>;
-  void show(const std::string& label, Names& shown, Names present);
   void fillService(const gateway::ServiceSnapshot& service);
   void fillTenant(const gateway::TenantSnapshot& tenant);
   void fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server);
@@ -34,8 +33,6 @@ class ServeMetrics {
   void fillDrc(const agent::DrcView& drc);
 
   prometheus::Registry registry_;
-  Names tenants_;  // shown by the last scrape
-  Names services_;
   std::vector<std::int64_t> bounds_;
 };
 

@@ -1,5 +1,6 @@
 #include "testing/fake_cpu_controller.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sstream>
 
@@ -93,6 +94,16 @@ Result<PreparedChange> FakeCpuController::prepare(const CpuChange& change) {
   }
 }
 
+Result<PreparedChange> FakeCpuController::prepareQuota(InstanceId id, MilliCpu least) {
+  const std::lock_guard lock(mutex_);
+  if (containers_.count(id) == 0) return unknown(id);
+  const auto found = quotas_.find(id);
+  if (found == quotas_.end()) return Error{Code::Unavailable, "NoQuota", "its CPU quota cannot be written"};
+  const MilliCpu wanted = std::max(found->second.found, least);
+  if (wanted == found->second.now) return PreparedChange{};
+  return call({words("quota", id, std::to_string(wanted.value))});
+}
+
 Result<PreparedChange> FakeCpuController::prepareLaneMove(InstanceId id, int loanLane, LanePlace place) {
   const std::lock_guard lock(mutex_);
   const auto found = containers_.find(id);
@@ -123,6 +134,7 @@ int FakeCpuController::execute(const std::string& operation) {
   const auto found = containers_.find(id);
   if (found == containers_.end()) return 0;  // removed meanwhile: nothing left to place
   Container& container = found->second;
+  if (verb == "quota") return quotas_[id].now = MilliCpu(std::stoll(what)), 0;
   if (verb == "weight") return container.weight = std::stoll(what), 0;
   if (verb.starts_with("lane-")) {
     const int lane = std::stoi(what);

@@ -38,6 +38,7 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] Status add(const ContainerRegistration& container) override;
   void remove(InstanceId id) override;
   [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override;
+  [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
@@ -49,6 +50,12 @@ class FakeCpuController final : public CpuController {
   // What tests do to it.
   [[nodiscard]] ContainerRegistration spawn(InstanceId id, int ownLanes, int loanLanes);  // a fake process, not yet added
   void endProcess(int pid);
+  // Its runtime gave it a quota; without, there is none to be had.
+  void setQuota(InstanceId id, MilliCpu cpus) { quotas_[id] = {cpus, cpus}; }
+  [[nodiscard]] MilliCpu quota(InstanceId id) const {
+    const auto found = quotas_.find(id);
+    return found == quotas_.end() ? MilliCpu{} : found->second.now;
+  }
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
   void setMemory(InstanceId id, ContainerMemory memory);  // of a registered one; until then a mebibyte, and no pressure
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
@@ -100,6 +107,10 @@ class FakeCpuController final : public CpuController {
   mutable std::mutex mutex_;  // execute() against everything else
   std::map<InstanceId, Container> containers_;
   std::map<std::pair<InstanceId, CpuChangeKind>, int> faults_;
+  struct Quota {
+    MilliCpu found, now;
+  };
+  std::map<InstanceId, Quota> quotas_;
   std::map<int, ThreadUse> uses_;
   mutable int threadLooks_{0};
   std::vector<std::string> operations_;

@@ -20,10 +20,12 @@ class FakeProcesses final : public ProcessSource {
     return all;
   }
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override {
+    ++threadLooks;
     const auto found = processes_.find(pid);
     return found == processes_.end() ? std::vector<ThreadTimes>{} : found->second.threads;
   }
   [[nodiscard]] int runnable() override { return atWork; }
+  [[nodiscard]] Nanos used() override { return machineUsed; }
   [[nodiscard]] CpuSet cpus(int pid) override {
     const auto found = processes_.find(pid);
     return found == processes_.end() ? CpuSet{} : found->second.cpus;
@@ -47,12 +49,14 @@ class FakeProcesses final : public ProcessSource {
   void setResident(int pid, Bytes resident) { processes_.at(pid).resident = resident; }
   // Each thread of the process ran, and waited, for so long.
   void run(int pid, Nanos ran, Nanos waited) {
-    for (ThreadTimes& thread : processes_.at(pid).threads) thread.run += ran, thread.waited += waited;
+    for (ThreadTimes& thread : processes_.at(pid).threads) thread.run += ran, thread.waited += waited, machineUsed += ran;
   }
 
   CpuSet machine{0, 1, 2, 3};
   bool unreadable{false};
-  int atWork{0};  // threads of the whole machine
+  int atWork{0};        // threads of the whole machine
+  Nanos machineUsed{};  // by others, too
+  int threadLooks{0};   // how often threads() was asked
 
  private:
   struct Process {

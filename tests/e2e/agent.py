@@ -3,10 +3,12 @@
 tells the threads, notices who comes, and leaves everything as it was found, also after a kill. Everything is checked through /proc."""
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 from harness import case, check, main, skip, within
@@ -83,7 +85,10 @@ class Agent:
         self.process = None
 
     def command(self, *options):
-        return [str(self.context.binary), "--state", str(self.context.folder / "agent-state"), "agent", "--config", str(self.config), *options]
+        return [*self.state_command("agent"), "--config", str(self.config), *options]
+
+    def state_command(self, *words):
+        return [str(self.context.binary), "--state", str(self.context.folder / "agent-state"), *words]
 
     def once(self, *options):
         done = subprocess.run(self.command("--once", "-o", "json", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -92,7 +97,7 @@ class Agent:
 
     def start(self):
         self.errors = open(self.context.folder / "agent-errors.txt", "a")
-        self.process = subprocess.Popen(self.command("--mode", "enforce", "--window", "2", "-o", "json", "--log-level", "info"), stdout=subprocess.DEVNULL, stderr=self.errors)
+        self.process = subprocess.Popen(self.command("--mode", "enforce", "--window", "2", "-o", "json", "--log-level", "info", "--metrics-port", "0"), stdout=subprocess.DEVNULL, stderr=self.errors)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -245,6 +250,15 @@ def hints_are_heard_and_withdrawn(context):
         check(said["threads"] >= 1 and (name != "red" or said["threads"] == len(union(prey))), f"{name}: {said}")
         check(cpus_in(said["cpus"]) == union(prey), f"{name}: {said}, runs on {union(prey)}")
     now = {name: prey.rate(MEASURE / 3) for name, prey in context.prey.items()}
+    top = json.loads(subprocess.run(agent.state_command("top", "--node", "-o", "json"), stdout=subprocess.PIPE, text=True, timeout=60).stdout)
+    shown = {group["tenant"]: group["containers"][0] for group in top["groups"]}
+    check(all(cpus_in(shown[name]["homeCpus"]) == union(prey) for name, prey in context.prey.items()), f"{shown}")
+    check(shown["red"]["hint"] == "takenUp", f"{shown['red']}")
+    table = subprocess.run(agent.state_command("top", "--node"), stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    check("enforcing" in table and "taken up" in table and "red/server" in table, table)
+    port = within(10, "the agent's metrics", lambda: re.findall(r"metrics on port (\d+)", agent.said()), 0.1)[-1]
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
+    check('coterie_agent_group_entitlement_cpus{tenant="red",group="red/server"}' in page and "coterie_agent_enforcing 1" in page, page[:2000])
     context.figure(f"CPU sets alone: foretold {foretold(context.foretold, 'cpuSets')}, then {geometric(context.sets, context.before):.2f}")
     context.figure(f"CPU sets and threads: foretold {foretold(context.foretold, 'cpuSetsAndThreads')}, then {geometric(now, context.before):.2f}")
     agent.stop()

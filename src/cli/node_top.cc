@@ -1,0 +1,104 @@
+#include "cli/node_top.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admin/reports.h"
+#include "cli/table.h"
+
+namespace coterie::cli {
+namespace {
+
+constexpr std::int64_t kPressed = 100;  // permille; the agent acts on it
+
+std::optional<std::int64_t> numberAt(const Value& value, std::string_view key) {
+  const Value* found = value.find(key);
+  const std::int64_t* number = found == nullptr ? nullptr : found->asInt();
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+std::string cpusAt(const Value& value, std::string_view key) {
+  const auto number = numberAt(value, key);
+  return number ? fmt::format("{:.2f}", static_cast<double>(*number) / 1000) : "-";
+}
+
+bool trueAt(const Value& value, std::string_view key) {
+  const Value* found = value.find(key);
+  const bool* flag = found == nullptr ? nullptr : found->asBool();
+  return flag != nullptr && *flag;
+}
+
+const std::vector<Value>& listAt(const Value& value, std::string_view key) {
+  static const std::vector<Value> kNone;
+  const Value* found = value.find(key);
+  const auto* list = found == nullptr ? nullptr : found->asList();
+  return list == nullptr ? kNone : *list;
+}
+
+std::string orDash(std::string text) { return text.empty() ? "-" : std::move(text); }
+
+Cell homeCell(const Value& group, const Value& container) {
+  std::string text = (trueAt(group, "inPool") ? "pool " : "") + orDash(admin::textAt(container, "homeCpus"));
+  if (const std::string loans = admin::textAt(container, "loanCpus"); !loans.empty()) text += " + " + loans;
+  const bool doubtful = trueAt(container, "contested") || trueAt(group, "pending");
+  return {printable(trueAt(group, "pending") ? "waits" : text), doubtful ? Style::Doubtful : Style::Plain};
+}
+
+Cell pressureCell(const Value& container) {
+  const auto permille = numberAt(container, "pressurePermille");
+  if (!permille) return "-";
+  return {fmt::format("{}%", *permille / 10), *permille > kPressed ? Style::Doubtful : Style::Plain};
+}
+
+Cell throttledCell(const Value& container) {
+  const std::int64_t periods = numberAt(container, "throttledPeriods").value_or(0);
+  const std::int64_t raised = numberAt(container, "quotaRaisedMilliCpu").value_or(0);
+  std::string text = periods > 0 ? fmt::format("{}/10s", periods) : raised > 0 ? "" : "-";
+  if (raised > 0)
+    text += fmt::format("{}quota {} -> {}", text.empty() ? "" : ", ", cpusAt(container, "quotaMilliCpu"), cpusAt(container, "quotaRaisedMilliCpu"));
+  return {text, periods > 0 ? Style::Bad : Style::Plain};
+}
+
+Cell hintCell(const Value& container) {
+  const std::string seen = admin::textAt(container, "hint");
+  if (seen == "takenUp") return {"taken up", Style::Good};
+  if (seen == "notTakenUp") return {"not taken up", Style::Doubtful};
+  return seen == "told" ? "told" : "-";
+}
+
+}  // namespace
+
+void printNodeTop(const Context& context, const Value& report) {
+  std::ostream& out = context.terminal.out;
+  const bool colors = context.terminal.colors;
+  const bool enforcing = admin::textAt(report, "mode") == "enforce";
+  out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; CPUs "
+      << printable(orDash(admin::textAt(report, "usableCpus"))) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
+      << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
+  if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
+  out << "\n";
+  Table table(
+      {"TENANT", "GROUP", "CONTAINER", enforcing ? "HOME" : "WOULD OWN", "USE", "WANTS", "BUSY", "THREADS", "HINT", "WAITS", "THROTTLED", "MEMORY"});
+  for (const Value& group : listAt(report, "groups")) {
+    for (const Value& container : listAt(group, "containers")) {
+      table.add({printable(admin::textAt(group, "tenant")), printable(admin::textAt(group, "name")), printable(admin::textAt(container, "container")),
+                 homeCell(group, container), cpusAt(container, "usedMilliCpu"), cpusAt(container, "wantedMilliCpu"),
+                 std::to_string(numberAt(container, "threadsBusy").value_or(0)), std::to_string(numberAt(container, "threads").value_or(0)),
+                 hintCell(container), pressureCell(container), throttledCell(container),
+                 sizeText(Bytes(numberAt(container, "residentBytes").value_or(0)))});
+    }
+  }
+  table.print(out, colors);
+  for (const Value& name : listAt(report, "absent")) {
+    if (const std::string* text = name.asString()) out << "nothing was found of " << printable(*text) << "\n";
+  }
+}
+
+}  // namespace coterie::cli
