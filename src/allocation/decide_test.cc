@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "allocation/plan_and_replay.h"
 #include "allocation/replay.h"
 #include "allocation/snapshot_builder.h"
 #include "testing/machine_generator.h"
@@ -308,56 +307,6 @@ TEST(Steps, AGainerWaitsOnlyForWhatItTakes) {
     }
   }
   EXPECT_EQ(widened, 1);
-}
-
-// A history in which the pool and a group of whole CPUs exchange places and no CPU is free but one that a third is to gain: no order of writes was
-// found, and all stayed where they were.
-TEST(Steps, APoolAndAGroupExchangePlacesOverACpuThatAThirdGains) {
-  const Machine whole = testing::machineNamed("performance-efficiency");
-  const CpuSet left = set("0-1,3-7");
-  const Machine machine = testing::withOnline(whole, left, left);
-  SnapshotBuilder builder(machine);
-  const auto add = [&](int tenant, Band band, std::int64_t weight, int floor, const std::vector<const char*>& homes) -> GroupState& {
-    GroupState& group = builder.group(tenant, static_cast<int>(homes.size()));
-    group.band = band;
-    group.weight = weight;
-    group.floor = MilliCpu(floor);
-    for (std::size_t c = 0; c < homes.size(); ++c) group.containers[c].home = set(homes[c]);
-    return group;
-  };
-  add(1, Band::Low, 100, 2580, {"1,4-5"}).tenantCap = MilliCpu(4000);
-  add(2, Band::High, 317, 1000, {"3", "3", "3"}).tenantCap = MilliCpu(102);
-  add(2, Band::Normal, 700, 196, {"7", "7", "7"}).tenantCap = MilliCpu(102);
-  add(1, Band::Low, 100, 0, {"", "", "6", "6"}).tenantCap = MilliCpu(4000);
-  GroupState& last = add(3, Band::Low, 628, 0, {"", "7", "", "7"});
-  last.tenantWeight = 300;
-  last.tenantCap = MilliCpu(382);
-  builder.snapshot.pool = set("7");
-  settle(builder.snapshot, "exchange");
-}
-
-// Another one: every CPU is somebody's, the pool goes to another CPU, and who joins it must make room first.
-TEST(Steps, WhoJoinsAPoolThatMovesWaitsOnWhatItLeaves) {
-  const Machine whole = testing::shapeNamed("big-little-8").value();
-  const CpuSet left = set("1,4,6-7");
-  const Machine machine = testing::withOnline(whole, left, left);
-  SnapshotBuilder builder(machine);
-  const auto add = [&](int tenant, Band band, int floor, int ceiling, const std::vector<const char*>& homes) -> GroupState& {
-    GroupState& group = builder.group(tenant, static_cast<int>(homes.size()));
-    group.band = band;
-    group.floor = MilliCpu(floor);
-    group.ceiling = MilliCpu(ceiling);
-    for (std::size_t c = 0; c < homes.size(); ++c) group.containers[c].home = set(homes[c]);
-    return group;
-  };
-  add(1, Band::Normal, 1000, 1'000'000, {"4", "4"}).weight = 519;
-  GroupState& pooled = add(3, Band::Low, 164, 600, {"7", "7", "7"});
-  pooled.tenantWeight = 300;
-  pooled.weight = 353;
-  add(4, Band::High, 0, 1'000'000, {"6", "6"});
-  add(2, Band::High, 1517, 1517, {"1-2,5"});
-  builder.snapshot.pool = set("7");
-  settle(builder.snapshot, "the pool moves");
 }
 
 // ---- loans ----

@@ -124,21 +124,22 @@ TEST(Newcomers, WhoRunsFarFromItsDeviceIsMovedWhereThereIsRoom) {
   shape.devices = {{"gpu0", DeviceKind::Gpu, 3}};
   const Machine machine = testing::regularMachine("devices", shape);
   for (const bool taken : {false, true}) {
-    Story story(machine);
-    asking(story.builder.group(1, set("0-1")));
-    if (taken) asking(story.builder.group(2, set("6-7")));
-    for (GroupState& group : story.builder.snapshot.groups) group.containers.front().memoryNodes = set(group.id == GroupId(1) ? "0" : "3");
-    EXPECT_TRUE(story.plan().steps.empty());
-    story.builder.snapshot.groups[0].device = "gpu0";
-    Snapshot waiting = story.builder.snapshot;
-    waiting.groups[0].lastOptionalMove = waiting.now;
-    EXPECT_TRUE(decide(waiting, {}).steps.empty());
-    EXPECT_NE(said(decide(waiting, {}), ReasonCode::MoveDeferred), -1);
-    EXPECT_EQ(story.placeOf(0), taken ? "4-5 with node 2" : "6-7 with node 3");
-    applyAll(story.builder.snapshot, story.plan());
-    story.builder.snapshot.bucket = {MilliCpu(1'000'000), story.builder.snapshot.now};
-    story.builder.snapshot.groups[0].lastOptionalMove.reset();
-    EXPECT_TRUE(story.plan().steps.empty()) << "and stays";
+    SnapshotBuilder builder(machine);
+    Snapshot& snapshot = builder.snapshot;
+    asking(builder.group(1, set("0-1"))).memoryNodes = set("0");
+    if (taken) asking(builder.group(2, set("6-7"))).memoryNodes = set("3");
+    EXPECT_TRUE(decide(snapshot, {}).steps.empty());
+    snapshot.groups[0].device = "gpu0";
+    snapshot.groups[0].lastOptionalMove = snapshot.now;
+    const Plan waiting = decide(snapshot, {});
+    EXPECT_TRUE(waiting.steps.empty());
+    EXPECT_NE(said(waiting, ReasonCode::MoveDeferred), -1);
+    snapshot.groups[0].lastOptionalMove.reset();
+    applyAll(snapshot, decide(snapshot, {}));
+    EXPECT_EQ(snapshot.groups[0].containers.front().home, set(taken ? "4-5" : "6-7"));
+    snapshot.bucket = {MilliCpu(1'000'000), snapshot.now};
+    snapshot.groups[0].lastOptionalMove.reset();
+    EXPECT_TRUE(decide(snapshot, {}).steps.empty()) << "and stays";
   }
 }
 

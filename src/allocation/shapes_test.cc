@@ -1,5 +1,9 @@
-// Every generated shape is planned for and replayed; the memory of devices is never given to a container.
+// Every generated shape is planned for and replayed, and so are plans on which histories have failed; the memory of devices is never given to a
+// container.
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "allocation/memory_map.h"
 #include "allocation/plan_and_replay.h"
@@ -48,6 +52,54 @@ TEST(Memory, OfACpuWithoutLocalMemoryIsNotADevices) {
   const CpuSet cpus = shapeNamed("all-memories-32")->memoryNodes[0].cpus;
   EXPECT_EQ(orphaned.nearest(cpus), CpuSet{1}) << "not the slow one";
   EXPECT_EQ(orphaned.nearest(cpus, MemoryTier::Any), (CpuSet{1, 3}));
+}
+
+// ---- plans on which histories have failed, replayed ----
+CpuSet set(const std::string& list) { return CpuSet::parse(list).value(); }
+
+GroupState& holding(SnapshotBuilder& builder, int tenant, Band band, int floor, const std::vector<const char*>& homes) {
+  GroupState& group = builder.group(tenant, static_cast<int>(homes.size()));
+  group.band = band;
+  group.floor = MilliCpu(floor);
+  for (std::size_t c = 0; c < homes.size(); ++c) group.containers[c].home = set(homes[c]);
+  return group;
+}
+
+// The pool and a group of whole CPUs exchange places, and no CPU is free but one that a third is to gain: no order of writes was found, and all
+// stayed where they were.
+TEST(Shapes, APoolAndAGroupExchangePlacesOverACpuThatAThirdGains) {
+  const CpuSet left = set("0-1,3-7");
+  const Machine machine = withOnline(machineNamed("performance-efficiency"), left, left);
+  SnapshotBuilder builder(machine);
+  holding(builder, 1, Band::Low, 2580, {"1,4-5"}).tenantCap = MilliCpu(4000);
+  GroupState& whole = holding(builder, 2, Band::High, 1000, {"3", "3", "3"});
+  GroupState& member = holding(builder, 2, Band::Normal, 196, {"7", "7", "7"});
+  whole.weight = 317;
+  member.weight = 700;
+  whole.tenantCap = member.tenantCap = MilliCpu(102);
+  holding(builder, 1, Band::Low, 0, {"", "", "6", "6"}).tenantCap = MilliCpu(4000);
+  GroupState& last = holding(builder, 3, Band::Low, 0, {"", "7", "", "7"});
+  last.tenantWeight = 300;
+  last.weight = 628;
+  last.tenantCap = MilliCpu(382);
+  builder.snapshot.pool = set("7");
+  settle(builder.snapshot, "exchange");
+}
+
+// Every CPU is somebody's, the pool goes to another one, and who joins it must make room first.
+TEST(Shapes, WhoJoinsAPoolThatMovesWaitsOnWhatItLeaves) {
+  const CpuSet left = set("1,4,6-7");
+  const Machine machine = withOnline(shapeNamed("big-little-8").value(), left, left);
+  SnapshotBuilder builder(machine);
+  holding(builder, 1, Band::Normal, 1000, {"4", "4"}).weight = 519;
+  GroupState& member = holding(builder, 3, Band::Low, 164, {"7", "7", "7"});
+  member.ceiling = MilliCpu(600);
+  member.tenantWeight = 300;
+  member.weight = 353;
+  holding(builder, 4, Band::High, 0, {"6", "6"});
+  holding(builder, 2, Band::High, 1517, {"1-2,5"}).ceiling = MilliCpu(1517);
+  builder.snapshot.pool = set("7");
+  settle(builder.snapshot, "the pool moves");
 }
 
 }  // namespace
