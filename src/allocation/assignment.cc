@@ -160,11 +160,11 @@ std::vector<Positions> splitFixed(const Layout& layout, const Positions& cpus, c
   const std::vector<Positions> apart = split(layout, cpus, parts, counts);
   for (Positions& one : others)
     std::erase_if(one, [&](int position) { return !std::binary_search(apart.front().begin(), apart.front().end(), position); });
-  std::vector<Positions> even = assignContainers(layout, apart.front(), others);
+  const std::vector<Positions> even = assignContainers(layout, apart.front(), others);
   std::vector<Positions> result;
   std::size_t nextApart = 1;
   std::size_t nextEven = 0;
-  for (const int size : sizes) result.push_back(size > 0 ? apart[nextApart++] : std::move(even[nextEven++]));
+  for (const int size : sizes) result.push_back(size > 0 ? apart[nextApart++] : even[nextEven++]);
   return result;
 }
 }  // namespace

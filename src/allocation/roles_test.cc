@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,11 @@ constexpr ContainerRole kInit = ContainerRole::Init;
 constexpr ContainerRole kSidecar = ContainerRole::Sidecar;
 constexpr ContainerRole kPause = ContainerRole::Pause;
 
-GroupState groupOf(int floor, const std::vector<Member>& members, Isolation isolation = Isolation::None) {
+GroupState groupOf(std::int64_t floor, const std::vector<Member>& members, Isolation isolation = Isolation::None) {
   GroupState group;
   group.id = GroupId(1);
   group.floor = MilliCpu(floor);
-  group.ceiling = MilliCpu(std::max(1, floor));
+  group.ceiling = MilliCpu(std::max<std::int64_t>(1, floor));
   group.isolation = isolation;
   for (const Member& member : members) {
     ContainerState& made = group.containers.emplace_back();
@@ -43,11 +44,11 @@ GroupState groupOf(int floor, const std::vector<Member>& members, Isolation isol
 TEST(Roles, TheShapeIsTheLargestNeed) {
   struct Case {
     const char* what;
-    int floor;
+    std::int64_t floor;
     std::vector<Member> members;
     int shapeFloor;
     int least;
-    std::string members_;  // "app 0-1, sidecar 2"
+    std::string shown;  // "app 0-1, sidecar 2"
     Isolation isolation{Isolation::None};
   };
   const Case cases[] = {
@@ -75,7 +76,7 @@ TEST(Roles, TheShapeIsTheLargestNeed) {
     std::string text;
     for (const ContainerState& container : shape.containers)
       text += (text.empty() ? "" : ", ") + std::string(containerRoleName(container.role)) + " " + container.home.toString();
-    EXPECT_EQ(text, one.members_);
+    EXPECT_EQ(text, one.shown);
   }
 }
 
