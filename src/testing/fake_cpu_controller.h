@@ -48,6 +48,7 @@ class FakeCpuController final : public CpuController {
   // What tests do to it.
   [[nodiscard]] ContainerRegistration spawn(InstanceId id, int ownLanes, int loanLanes);  // a fake process, not yet added
   void endProcess(int pid);
+  void agentKilled();  // what is written stays, nothing is registered; who is added again is as it was
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
   void hang(InstanceId id, CpuChangeKind kind) { fail(id, kind, kHangs); }
@@ -96,6 +97,7 @@ class FakeCpuController final : public CpuController {
   std::set<int> processes_;
   mutable std::mutex mutex_;  // execute() against everything else
   std::map<InstanceId, Container> containers_;
+  std::map<InstanceId, Container> orphans_;  // of an agent that was killed
   std::map<std::pair<InstanceId, CpuChangeKind>, int> faults_;
   std::map<int, ThreadUse> uses_;
   mutable int threadLooks_{0};
