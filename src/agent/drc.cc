@@ -19,6 +19,7 @@ std::string_view triggerName(Trigger trigger) {
     case Trigger::InstanceEnded: return "InstanceEnded";
     case Trigger::MachineChanged: return "MachineChanged";
     case Trigger::Demand: return "Demand";
+    case Trigger::Memory: return "Memory";
     case Trigger::Drift: return "Drift";
     case Trigger::Retry: return "Retry";
     case Trigger::Unfrozen: return "Unfrozen";
@@ -59,6 +60,7 @@ Status Drc::Impl::start() {
     savedHints_.push_back(hint);
   }
   bucket_ = {MilliCpu(std::max(2, usable().count() / 8) * 1000), ports_.loop.clock().now()};
+  migration_ = {config_.allocation.migrationPerMinute, ports_.loop.clock().now()};
   ports_.applier.setProgress([this, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired()) onProgress();
   });
@@ -73,6 +75,8 @@ void Drc::Impl::adoptMachine(Machine machine) {
   machine_ = std::move(machine);
   reserved_ = (config_.reserved ? *config_.reserved : defaultReserved(machine_)) & machine_.allowed;
   ancestors_ &= machine_.online;  // cgroup v1 cuts CPUs that went offline by itself
+  memoryFree_ = ports_.machine.memoryFree();
+  memoryLooked_ = ports_.loop.clock().now();
   const allocation::Layout layout = allocation::makeLayout(machine_, reserved_);
   units_ = {allocation::unitSizes(layout), 0, 0, 0};
   for (const allocation::Layout::Branch& branch : layout.branches) {
@@ -142,9 +146,9 @@ ContainerRecord& Drc::Impl::containerFor(GroupId group, InstanceId instance) {
   return placed;
 }
 
-void Drc::Impl::instanceStarting(GroupId group, InstanceId instance) {
+void Drc::Impl::instanceStarting(GroupId group, InstanceId instance, Bytes expected) {
   if (groups_.count(group) == 0) return;
-  containerFor(group, instance);
+  containerFor(group, instance).expected = expected;
   schedule(Trigger::InstanceStarting);
 }
 
@@ -153,6 +157,7 @@ void Drc::Impl::instanceReady(GroupId group, InstanceId instance, const Instance
   ContainerRecord& container = containerFor(group, instance);
   container.ready = true;
   container.resident = ready.steadyMemory;
+  container.expected = ready.peakMemory;  // measured: what was expected counts no more
   container.threads = {instance, ready.pid, ready.ownLaneThreads, ready.loanLaneThreads, ready.serviceThreads};
   for (const int tid : ready.ownLaneThreads) container.ownLanes.push_back({tid, {}, {}, {}, false});
   for (const int tid : ready.loanLaneThreads) container.loanLanes.push_back({tid, {}, {}, {}, false});
@@ -177,6 +182,7 @@ void Drc::Impl::instanceReady(GroupId group, InstanceId instance, const Instance
 void Drc::Impl::registerContainer(ContainerRecord& container) {
   const Status added = ports_.controller.add(container.threads);
   container.registered = added.ok();
+  if (container.resident.value == 0) container.resident = ports_.controller.memoryOf(container.id).resident;
   for (std::vector<LaneTrack>* lanes : {&container.ownLanes, &container.loanLanes}) {
     for (LaneTrack& lane : *lanes) lane.cpu = ports_.controller.cpuTime(container.id, lane.tid);  // what it used while loading counts for nothing
   }
@@ -243,6 +249,7 @@ void Drc::Impl::poll() {
   pollTimer_ = ports_.loop.after(config_.pollInterval, [this] { poll(); });
   ports_.controller.sweep();
   pollMachine();
+  pollMemory();
   accountUse();
   if (frozen_ || current_.batch) return;
   for (auto& [id, container] : containers_) {
@@ -284,7 +291,7 @@ GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
     }
     view.grant += MilliCpu(1000) * container.published.loanLanes;
     view.containers.push_back({id, container.ready, container.stuckWrites > 0, container.contested, container.wanted.home, container.wanted.loans,
-                               container.published, std::nullopt});
+                               container.wanted.memoryNodes, container.resident, container.waitsForMemory, container.published, std::nullopt});
   }
   return view;
 }
@@ -317,7 +324,7 @@ Drc::~Drc() = default;
 Status Drc::start() { return impl_->start(); }
 void Drc::setGroup(const GroupSpec& spec) { impl_->setGroup(spec); }
 void Drc::removeGroup(GroupId id) { impl_->removeGroup(id); }
-void Drc::instanceStarting(GroupId group, InstanceId instance) { impl_->instanceStarting(group, instance); }
+void Drc::instanceStarting(GroupId group, InstanceId instance, Bytes expected) { impl_->instanceStarting(group, instance, expected); }
 void Drc::instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) { impl_->instanceReady(group, instance, ready); }
 void Drc::instanceEnded(InstanceId instance) { impl_->instanceEnded(instance); }
 void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }

@@ -9,9 +9,11 @@
 // isolated group, nor such a group a unit in which another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken
 // if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
 // machine's sets and all containers are read back (drift is repaired: of one container a few times a minute, then it is contested, which is said with
-// the names of programs that may be at it); every 10 ms while something is queued or lent; else nothing. Cost: a plan is
-// decide() plus O(containers) system calls. Thread rule: everything on the control loop, callbacks included; never called from inside a
-// call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
+// the names of programs that may be at it); every 10 ms while something is queued or lent; else nothing. Memory: every five seconds what is free of
+// each node, and of each container what is resident and whether it waits (PSI); a plan follows where that has changed by more than noise
+// (drc_memory.cc). Before a container answers, what it is expected to need counts. Cost: a plan is decide() plus O(containers) system calls. Thread
+// rule: everything on the control loop, callbacks included; never called from inside a call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource
+// controller).
 #pragma once
 
 #include <cstdint>
@@ -77,6 +79,8 @@ struct DrcConfig {
   allocation::Config allocation;
   std::optional<CpuSet> reserved;  // for Coterie itself; not set: none below 8 CPUs, one core per 32 CPUs from there up
   Millis pollInterval{1000};       // drift, machine, use
+  Millis memoryInterval{5000};     // memory of nodes and containers; looked at in a poll
+  Seconds pressureHeld{60};        // who waited for memory counts as waiting for so long: narrowed at once, it would wait again
   Millis tickInterval{10};         // while something is queued or lent
   Millis writeDeadline{20};        // then a write counts as stuck
   Millis laneStarvedAfter{20};     // a loan lane without CPU for this long moves to its own group's free CPUs
@@ -94,6 +98,7 @@ enum class Trigger : std::uint8_t {
   InstanceEnded,
   MachineChanged,
   Demand,
+  Memory,
   Drift,
   Retry,
   Unfrozen,
@@ -128,7 +133,10 @@ struct ContainerView {
   bool contested{false};  // somebody else keeps setting its CPUs
   CpuSet home;            // wanted
   CpuSet loans;
-  LaneAllowance lanes;  // published
+  CpuSet memoryNodes;          // wanted
+  Bytes resident;              // as it counts in plans
+  bool waitsForMemory{false};  // so does this
+  LaneAllowance lanes;         // published
   std::optional<ObservedContainer> observed;
 };
 
@@ -190,7 +198,8 @@ class Drc {
 
   void setGroup(const GroupSpec& spec);  // adds or resizes
   void removeGroup(GroupId id);          // its containers leave the plan; ends no process
-  void instanceStarting(GroupId group, InstanceId instance);
+  // expected: of memory, once it is loaded; 0: not known.
+  void instanceStarting(GroupId group, InstanceId instance, Bytes expected = {});
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
   void demandChanged(GroupId group);  // requests wait: look now, and every tick until nothing is queued or lent

@@ -1,5 +1,5 @@
-// The inside of Drc, in four files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back,
-// repair), drc_load.cc (demand, loan lanes, use). Not for others.
+// The inside of Drc, in five files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back,
+// repair), drc_load.cc (demand, loan lanes, use), drc_memory.cc (memory of nodes and containers). Not for others.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +44,9 @@ struct ContainerRecord {
   std::optional<CpuSet> spread;  // its own lanes keep to one CPU each of this set; empty: they float; none: not placed yet
   ContainerRegistration threads;
   Bytes resident;
+  Bytes expected;              // once it is loaded
+  bool waitsForMemory{false};  // until then, since it did
+  std::optional<Instant> waitsUntil{};
   Wanted wanted;
   LaneAllowance published;
   CpuSet announcedHome;  // the planned home when its lanes were told last
@@ -81,7 +84,7 @@ class Drc::Impl {
   [[nodiscard]] Status start();
   void setGroup(const GroupSpec& spec);
   void removeGroup(GroupId id);
-  void instanceStarting(GroupId group, InstanceId instance);
+  void instanceStarting(GroupId group, InstanceId instance, Bytes expected);
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
   void freeze() { frozen_ = true; }
@@ -172,6 +175,10 @@ class Drc::Impl {
   bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
   void forgetOldRepairs(ContainerRecord& container);
   void reviewLateBatches();
+  // drc_memory.cc
+  void pollMemory();
+  [[nodiscard]] bool nodesChanged();
+  [[nodiscard]] bool memoryChanged(ContainerRecord& container, Instant now) const;
   // drc_load.cc
   void tick();
   void armTick();
@@ -198,6 +205,9 @@ class Drc::Impl {
   std::vector<HomeHint> savedHints_;
   CpuSet pool_;
   allocation::MoveBucket bucket_;
+  allocation::MigrationBucket migration_;
+  std::vector<NodeFree> memoryFree_;
+  Instant memoryLooked_{};
   allocation::Planner planner_;  // keeps what load does not change
   bool started_{false};
   bool frozen_{false};

@@ -50,6 +50,8 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   state.home = container.wanted.home;
   state.memoryNodes = container.wanted.memoryNodes;
   state.resident = container.resident;
+  state.expected = container.expected;
+  state.memoryPressure = container.waitsForMemory ? config_.allocation.memoryPressure : 0;
   state.awakeLoanLanes = container.wanted.awakeLoanLanes;
   if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
   const auto seen = observed.find(container.id);
@@ -63,6 +65,10 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
   state.memoryNodes = seen->second.memoryNodes;
+  // Nothing was written yet: what it loaded lies wherever it pleased, and moving that has its price.
+  if (state.memoryNodes.empty() && ports_.controller.traits().memoryNodes && container.resident.value > 0) {
+    for (const MemoryNode& node : machine_.memoryNodes) state.memoryNodes.add(node.id);
+  }
   if (placed) {
     state.home = seen->second.home;
     if (state.awakeLoanLanes > 0) state.loans = seen->second.loans - seen->second.home;  // parked on the home they borrow nothing
@@ -100,6 +106,8 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
   snapshot.machine = &machine_;
   snapshot.reserved = reserved_;
   snapshot.bucket = bucket_;
+  snapshot.migration = migration_;
+  snapshot.memoryFree = memoryFree_;
   snapshot.now = ports_.loop.clock().now();
   for (const auto& [id, group] : groups_) {
     allocation::GroupState state = stateOf(group.spec, &group);
@@ -152,6 +160,7 @@ std::map<InstanceId, CpuSet> Drc::Impl::homesAfter(const allocation::Plan& plan,
 void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes) {
   pool_ = plan.pool;
   bucket_ = plan.bucket;
+  migration_ = plan.migration;
   const Instant now = ports_.loop.clock().now();
   for (auto& [id, group] : groups_) group.reasons.clear();
   for (const allocation::Reason& reason : plan.reasons) {

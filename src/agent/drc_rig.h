@@ -128,10 +128,21 @@ class MachineStub final : public MachineSource {
   explicit MachineStub(Machine machine) : machine_(std::move(machine)) {}
   [[nodiscard]] Result<Machine> read() override { return machine_; }
   [[nodiscard]] Result<MachineSets> poll() override { return MachineSets{machine_.online, machine_.allowed}; }
+  // All of it, unless told otherwise.
+  [[nodiscard]] std::vector<NodeFree> memoryFree() override {
+    std::vector<NodeFree> free;
+    for (const MemoryNode& node : machine_.memoryNodes) {
+      const auto told = free_.find(node.id);
+      free.push_back({node.id, told != free_.end() ? told->second : node.size});
+    }
+    return free;
+  }
   void set(Machine machine) { machine_ = std::move(machine); }
+  void setFree(int node, Bytes free) { free_[node] = free; }
 
  private:
   Machine machine_;
+  std::map<int, Bytes> free_;
 };
 
 struct LaneLog final : Drc::Listener {
@@ -204,20 +215,22 @@ struct DrcRig {
     group.tenantWeight = weight;
     return group;
   }
-  void starting(int group, int instance) { drc->instanceStarting(GroupId(group), InstanceId(instance)); }
-  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2) {
+  void starting(int group, int instance, Bytes expected = {}) { drc->instanceStarting(GroupId(group), InstanceId(instance), expected); }
+  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2, Bytes resident = {}) {
     const ContainerRegistration container = kernel.spawn(InstanceId(instance), ownLanes, loanLanes);
     processes[InstanceId(instance)] = container;
     groupOf[InstanceId(instance)] = GroupId(group);
-    tellReady(GroupId(group), container);
+    tellReady(GroupId(group), container, resident);
   }
-  void tellReady(GroupId group, const ContainerRegistration& container) {
+  void tellReady(GroupId group, const ContainerRegistration& container, Bytes resident = {}) {
     InstanceReady said;
     said.pid = container.pid;
     said.ownLaneThreads = container.ownLaneThreads;
     said.loanLaneThreads = container.loanLaneThreads;
     said.serviceThreads = container.serviceThreads;
+    said.steadyMemory = said.peakMemory = resident;
     drc->instanceReady(group, container.id, said);
+    if (resident.value > 0) kernel.setMemory(container.id, {resident, 0});
   }
   void ended(int instance) {
     kernel.endProcess(processes.at(InstanceId(instance)).pid);

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "agent/drc_rig.h"
-#include "allocation/assignment.h"
 #include "allocation/isolation.h"
+#include "allocation/memory_map.h"
 
 namespace coterie::agent {
 
@@ -108,6 +108,8 @@ class KernelWatch {
       if (rig_.astray.count(instance) == 0 && (seen->home | seen->loans).intersects(reserved)) breach("H3: " + who + " is on reserved CPUs");
       if (placed_[instance] && seen->home.empty()) breach("H4: " + who + " has lost its home");
       placed_[instance] = !seen->home.empty();
+      if (!seen->memoryNodes.empty() && seen->memoryNodes != CpuSet{0}) memoryWritten_.insert(instance);
+      if (memoryWritten_.count(instance) == 0) far_.insert(instance);  // what the fake gives where nothing was written
       if (!farMemory(instance)) {
         far_.erase(instance);
       } else if (far_.count(instance) == 0) {
@@ -200,6 +202,7 @@ class KernelWatch {
   Machine whole_;
   std::set<Trespass> known_;
   std::set<InstanceId> far_;  // whose memory was not near when that was accepted
+  std::set<InstanceId> memoryWritten_;
   std::map<InstanceId, bool> placed_;
   int left_{-1};
   ManualApplier::Fate fate_{ManualApplier::Fate::Made};

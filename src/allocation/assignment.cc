@@ -1,7 +1,7 @@
 #include "allocation/assignment.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <numeric>
 
 namespace coterie::allocation {
@@ -143,87 +143,6 @@ std::vector<Positions> assignContainers(const Layout& layout, const Positions& c
     if (result[container].empty()) fillFresh(layout, spare, result[container], sizes[container]);
   }
   return result;
-}
-
-namespace {
-constexpr int kOrphan = -1;
-constexpr int kAbsent = -2;
-
-// A node that containers may allocate from. The memory of a GPU is the GPU's, however near it is: what lands there is lost to its owner, and is slow.
-bool mayAllocateFrom(const MemoryNode& node) { return node.size.value > 0 && node.kind != MemoryKind::Device; }
-}  // namespace
-
-MemoryMap::MemoryMap(const Machine& machine) {
-  const auto& known = machine.memoryNodes;
-  nodes_.resize(known.size());
-  nodeOf_.assign(at(machine.online.last() + 1), kAbsent);
-  for (const int cpu : machine.online) nodeOf_[at(cpu)] = kOrphan;
-  for (std::size_t from = 0; from < known.size(); ++from) {
-    Node& node = nodes_[from];
-    node.id = known[from].id;
-    node.size = known[from].size;
-    node.usable = mayAllocateFrom(known[from]);
-    if (node.usable) all_.add(node.id);
-    if (known[from].cpus.empty()) continue;
-    for (const int cpu : known[from].cpus) {
-      if (at(cpu) >= nodeOf_.size()) nodeOf_.resize(at(cpu) + 1, kAbsent);
-      nodeOf_[at(cpu)] = static_cast<int>(from);
-    }
-    const auto& row = known[from].distance;
-    int least = std::numeric_limits<int>::max();
-    for (std::size_t to = 0; to < known.size(); ++to) {
-      node.distance.push_back(to < row.size() ? row[to] : from == to ? 10 : 20);
-      if (!mayAllocateFrom(known[to])) continue;
-      if (node.distance[to] < least) least = node.distance[to], node.nearest.clear();
-      if (node.distance[to] == least) node.nearest.add(known[to].id);
-    }
-  }
-}
-
-CpuSet MemoryMap::nearest(const CpuSet& cpus) const {
-  CpuSet nodes;
-  int last = kAbsent;
-  for (const int cpu : cpus) {
-    const int node = at(cpu) < nodeOf_.size() ? nodeOf_[at(cpu)] : kAbsent;
-    if (node == last) continue;
-    last = node;
-    if (node != kAbsent) nodes |= node == kOrphan ? all_ : nodes_[at(node)].nearest;
-  }
-  return nodes;
-}
-
-CpuSet MemoryMap::nodesFor(const CpuSet& cpus, Bytes resident) const {
-  CpuSet nodes = nearest(cpus);
-  Bytes held;
-  auto node = nodes_.begin();
-  for (const int id : nodes) {
-    while (node->id != id) ++node;
-    held += node->size;
-  }
-  if (held < resident) widen(nodes, held, cpus, resident);
-  return nodes;
-}
-
-void MemoryMap::widen(CpuSet& nodes, Bytes held, const CpuSet& cpus, Bytes resident) const {
-  std::vector<int> nearest(nodes_.size(), std::numeric_limits<int>::max());  // distance to the nearest node of the set
-  int last = kAbsent;
-  for (const int cpu : cpus) {
-    const int from = at(cpu) < nodeOf_.size() ? nodeOf_[at(cpu)] : kAbsent;
-    if (from == last) continue;
-    last = from;
-    if (from < 0) continue;
-    for (std::size_t to = 0; to < nodes_.size(); ++to) nearest[to] = std::min(nearest[to], nodes_[at(from)].distance[to]);
-  }
-  std::vector<std::pair<int, std::size_t>> others;
-  for (std::size_t to = 0; to < nodes_.size(); ++to) {
-    if (nodes_[to].usable && !nodes.contains(nodes_[to].id)) others.emplace_back(nearest[to], to);
-  }
-  std::sort(others.begin(), others.end());
-  for (const auto& [far, to] : others) {
-    if (held >= resident) break;
-    nodes.add(nodes_[to].id);
-    held += nodes_[to].size;
-  }
 }
 
 }  // namespace coterie::allocation

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "allocation/isolation.h"
+#include "allocation/memory_fit.h"
 #include "allocation/plan_steps.h"
 #include "allocation/planner.h"
 #include "allocation/policy.h"
@@ -34,6 +35,14 @@ std::string_view reasonName(ReasonCode code) {
     case ReasonCode::LoanParked: return "LoanParked";
     case ReasonCode::LoanRefusedIsolation: return "LoanRefusedIsolation";
     case ReasonCode::LendingOff: return "LendingOff";
+    case ReasonCode::MemoryWidened: return "MemoryWidened";
+    case ReasonCode::MemoryUnderPressure: return "MemoryUnderPressure";
+    case ReasonCode::MemoryShort: return "MemoryShort";
+    case ReasonCode::MemoryTierAbsent: return "MemoryTierAbsent";
+    case ReasonCode::MemoryOtherTier: return "MemoryOtherTier";
+    case ReasonCode::MemoryNarrowDeferred: return "MemoryNarrowDeferred";
+    case ReasonCode::DeviceFar: return "DeviceFar";
+    case ReasonCode::DeviceUnknown: return "DeviceUnknown";
     case ReasonCode::SharesFloat: return "SharesFloat";
   }
   return "Unknown";
@@ -58,21 +67,10 @@ void placeOnAll(GroupTarget& target, const CpuSet& cpus) {
   for (ContainerTarget& container : target.containers) container.home = cpus;
 }
 
-void fillMemory(const Problem& problem, std::vector<GroupTarget>& targets) {
-  const ContainerTarget* last = nullptr;  // members of a pool stand on one set, mostly
-  Bytes lastResident;
-  for (std::size_t g = 0; g < targets.size(); ++g) {
-    for (std::size_t c = 0; c < targets[g].containers.size(); ++c) {
-      ContainerTarget& target = targets[g].containers[c];
-      if (target.home.empty()) {
-        target.ownLanes = 0;
-        continue;
-      }
-      const Bytes resident = problem.groups[g]->containers[c].resident;
-      const bool same = last != nullptr && lastResident == resident && last->home == target.home;
-      target.memoryNodes = same ? last->memoryNodes : problem.memory.nodesFor(target.home, resident);
-      last = &target;
-      lastResident = resident;
+void closeLanes(std::vector<GroupTarget>& targets) {
+  for (GroupTarget& target : targets) {
+    for (ContainerTarget& container : target.containers) {
+      if (container.home.empty()) container.ownLanes = 0;
     }
   }
 }
@@ -84,7 +82,8 @@ std::vector<bool> orderSteps(const Problem& problem, Plan& plan) {
 }
 
 void finish(const Problem& problem, Plan& plan) {
-  fillMemory(problem, plan.groups);
+  closeLanes(plan.groups);
+  payNarrowings(problem, fitMemory(problem, plan.groups), plan);
   orderSteps(problem, plan);
 }
 

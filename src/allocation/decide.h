@@ -4,15 +4,18 @@
 // be held) with reasons. Two layers: HOMES come from entitlements (weighted max-min fairness with floors and ceilings) and change only on membership,
 // spec or machine events; LOANS come from demand and never move a home. Groups entitled to less than a CPU share the POOL. A tenant's cap ends what
 // its groups own (homes by capacity, pool shares by entitlement); idle time that they borrow is not counted. See docs in each file: sizing.h (how
-// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), loans.h, plan_steps.h (order of steps).
+// much), selection.h (group resource selection: which CPUs), assignment.h (container resource assignment), memory_fit.h (memory nodes), loans.h,
+// plan_steps.h (order of steps).
 // Guarantees: hard rules H1-H7 (below) hold after every step of every plan; decide(apply(decide(s))) is empty when nothing changed and the bucket is
 // full; permuting the groups changes nothing. Complexity: O(n log n + n*g/64 + moves*n) for n CPUs and g groups; who asks again and again uses
 // planner.h, which keeps what load does not change. Decisions in integers. Pure: no clock, no I/O, no randomness. Thread-compatible. Source: Liu &
 // Guitart, IEEE CLOUD 2025 (group resource selection, container resource assignment, dynamic resource controller).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +31,14 @@ enum class Band : std::uint8_t { High, Normal, Low };
 using coterie::Isolation;  // what no other tenant shares (isolation.h)
 enum class Lend : std::uint8_t { WhenIdle, Never };
 enum class PolicyName : std::uint8_t { NoneSingle, NoneMulti, CpuManagerSingle, CpuManagerMulti, KubeletStatic, Balloons, Drc };
+// Which memory a group asks for. The memory of devices is never given.
+enum class MemoryTier : std::uint8_t {
+  Usual,          // the nearest; slow memory (CXL, persistent) only as the last resort
+  Dram,           // DRAM, else high-bandwidth, else slow memory
+  HighBandwidth,  // high-bandwidth memory, else DRAM, else slow memory
+  Any,            // the nearest of whatever kind
+};
+inline constexpr std::size_t kMemoryTiers = 4;
 
 struct ContainerState {
   InstanceId id;
@@ -36,7 +47,9 @@ struct ContainerState {
   CpuSet loans;        // CPU set of its loan lanes
   int awakeLoanLanes{0};
   Bytes resident;             // H6: memory nodes are never narrowed below it
+  Bytes expected;             // what it will need once it is loaded, as far as that is known; counts where it is more than what is resident
   std::int64_t cpuWeight{0};  // read back; 0: the actuator has no weights, so no SetWeight is planned
+  int memoryPressure{0};      // PSI "some" of memory, ten-second average, in permille; 0: none, or unknown
 };
 
 struct GroupState {
@@ -51,6 +64,8 @@ struct GroupState {
   bool latencyCritical{true};
   Lend lend{Lend::WhenIdle};
   Isolation isolation{Isolation::None};
+  MemoryTier memory{MemoryTier::Usual};
+  std::string device;                      // the name of one of the machine's that it is to be near to (J counts the way); empty: none
   int loanLanes{0};                        // loan lanes per container that exist (parked or not)
   Instant joined{};                        // for "the youngest becomes Pending"
   std::vector<ContainerState> containers;  // >= 1, ascending id
@@ -69,12 +84,23 @@ struct MoveBucket {
   friend bool operator==(const MoveBucket&, const MoveBucket&) = default;
 };
 
+// Tokens for narrowing memory nodes, which moves pages: at most a minute's worth. Negative after a move larger than that, until it is paid back.
+struct MigrationBucket {
+  Bytes level;
+  Instant updated{};
+  friend bool operator==(const MigrationBucket&, const MigrationBucket&) = default;
+};
+
+using coterie::NodeFree;  // what the kernel says of a memory node
+
 struct Snapshot {
   const Machine* machine{nullptr};
   CpuSet reserved;  // never in a set
   std::vector<GroupState> groups;
   CpuSet pool;  // the shared pool's CPUs now: the last plan's, or after an interrupted plan replay.h's poolReadBack(); empty if unknown
   MoveBucket bucket;
+  MigrationBucket migration;
+  std::vector<NodeFree> memoryFree;  // ascending id; nodes that are not listed: unknown
   Instant now{};
 };
 
@@ -90,12 +116,16 @@ struct KubeletStaticOptions {
 struct Config {
   PolicyName policy{PolicyName::Drc};
   KubeletStaticOptions kubelet;
-  bool lending{true};                // off: loans are never woken
-  MilliCpu keepLeftover{250};        // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
-  Millis loanParkDelay{100};         // demand below entitlement for this long parks loan lanes
-  Seconds optionalMoveInterval{30};  // per group
-  std::int64_t optionalMoveGain{3};  // J must fall by this much per moved CPU
-  bool memoryNodes{true};            // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
+  bool lending{true};                               // off: loans are never woken
+  MilliCpu keepLeftover{250};                       // a holder keeps a leftover CPU unless a rival's remainder is larger by more than this
+  Millis loanParkDelay{100};                        // demand below entitlement for this long parks loan lanes
+  Seconds optionalMoveInterval{30};                 // per group
+  std::int64_t optionalMoveGain{3};                 // J must fall by this much per moved CPU
+  bool memoryNodes{true};                           // off: the actuator cannot set memory nodes, so no SetMemoryNodes is planned
+  Bytes migrationPerMinute{std::int64_t{4} << 30};  // pages that narrower memory nodes may move; 0: no limit
+  int narrowSlack{60};      // memory nodes are narrowed to the nearest once these have this much of their size to spare; permille
+  int memoryPressure{100};  // from this on a container (ContainerState::memoryPressure) is given the next nearest node; permille; 0: never
+  int nearlyFull{60};       // a node with less free than this much of its size is nearly full; permille; 0: none ever is
   friend bool operator==(const Config&, const Config&) = default;
 };
 
@@ -121,7 +151,15 @@ enum class ReasonCode : std::uint8_t {
   LoanParked,              // a = lanes
   LoanRefusedIsolation,    // other = the owner
   LendingOff,
-  SharesFloat,  // baseline policies: floats over all CPUs
+  MemoryWidened,         // a = memory nodes beyond the nearest, which do not have room for all that is to be there
+  MemoryUnderPressure,   // a = memory nodes beyond the nearest, because it waits for memory or those are nearly full
+  MemoryShort,           // a = bytes for which no node that it may have has room
+  MemoryTierAbsent,      // a = the MemoryKind that it asks for and the machine does not have
+  MemoryOtherTier,       // a = the MemoryKind that it has beside what it asks for, which is full
+  MemoryNarrowDeferred,  // a = nanoseconds until memory nodes may be narrowed, b = bytes that would move
+  DeviceFar,             // a = the DomainLevel that holds both it and the device that it names
+  DeviceUnknown,         // the machine has no device of that name, or does not say where it is
+  SharesFloat,           // baseline policies: floats over all CPUs
 };
 [[nodiscard]] std::string_view reasonName(ReasonCode code);
 
@@ -176,6 +214,7 @@ struct Plan {
   std::vector<Step> steps;  // empty: nothing to write
   std::vector<Reason> reasons;
   MoveBucket bucket;
+  MigrationBucket migration;
   std::optional<Instant> decideAgainAt;  // something waits for time to pass (deferred move, loans to park)
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "allocation/plan_and_replay.h"
 #include "allocation/replay.h"
 #include "allocation/snapshot_builder.h"
 #include "testing/machine_generator.h"
@@ -307,6 +308,32 @@ TEST(Steps, AGainerWaitsOnlyForWhatItTakes) {
     }
   }
   EXPECT_EQ(widened, 1);
+}
+
+// A history in which the pool and a group of whole CPUs exchange places and no CPU is free but one that a third is to gain: no order of writes was
+// found, and all stayed where they were.
+TEST(Steps, APoolAndAGroupExchangePlacesOverACpuThatAThirdGains) {
+  const Machine whole = testing::machineNamed("performance-efficiency");
+  const CpuSet left = set("0-1,3-7");
+  const Machine machine = testing::withOnline(whole, left, left);
+  SnapshotBuilder builder(machine);
+  const auto add = [&](int tenant, Band band, std::int64_t weight, int floor, const std::vector<const char*>& homes) -> GroupState& {
+    GroupState& group = builder.group(tenant, static_cast<int>(homes.size()));
+    group.band = band;
+    group.weight = weight;
+    group.floor = MilliCpu(floor);
+    for (std::size_t c = 0; c < homes.size(); ++c) group.containers[c].home = set(homes[c]);
+    return group;
+  };
+  add(1, Band::Low, 100, 2580, {"1,4-5"}).tenantCap = MilliCpu(4000);
+  add(2, Band::High, 317, 1000, {"3", "3", "3"}).tenantCap = MilliCpu(102);
+  add(2, Band::Normal, 700, 196, {"7", "7", "7"}).tenantCap = MilliCpu(102);
+  add(1, Band::Low, 100, 0, {"", "", "6", "6"}).tenantCap = MilliCpu(4000);
+  GroupState& last = add(3, Band::Low, 628, 0, {"", "7", "", "7"});
+  last.tenantWeight = 300;
+  last.tenantCap = MilliCpu(382);
+  builder.snapshot.pool = set("7");
+  settle(builder.snapshot, "exchange");
 }
 
 // ---- loans ----

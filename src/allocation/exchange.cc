@@ -133,8 +133,9 @@ class Finder {
     if (!others(entering)) return false;
     std::int64_t gain = own;
     for (const int other : others_) gain += view_.costs[at(other)] - leastCostOfOther(other, entering);
-    std::int64_t moved = lostBy(claimant_, entering);
-    for (const int other : others_) moved = std::max(moved, lostBy(other, entering));
+    std::int64_t moved = 0;
+    for (const int other : others_) moved += lostBy(other, entering);
+    moved = std::max(moved, lostBy(claimant_, entering));
     if (view_.affordable >= 0 && moved > view_.affordable) return false;
     const std::int64_t price = std::max<std::int64_t>(1, view_.gainPerMoved * moved);
     if (gain + mostOfCaches(entering) < price) return false;

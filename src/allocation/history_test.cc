@@ -24,7 +24,9 @@
 namespace coterie::allocation {
 namespace {
 
-constexpr int kMostCpus = 64;  // larger ones would cost most of the time, and show no other rule
+constexpr int kMostRounds = 40;                     // until whatever waits has gone: a container each, at worst
+constexpr Bytes kManyBytes{std::int64_t{1} << 50};  // more than any budget
+constexpr int kMostCpus = 64;                       // larger ones would cost most of the time, and show no other rule
 
 const std::vector<Machine>& machines() {
   static const std::vector<Machine> machines = [] {
@@ -48,6 +50,7 @@ class History {
     cutsSets_ = rng_.chance(50);
     config_.lending = !rng_.chance(10);
     config_.memoryNodes = !rng_.chance(10);
+    config_.migrationPerMinute = Bytes(rng_.chance(50) ? 0 : rng_.between(1, 32) << 30);
     weights_ = rng_.chance(50);
     isolation_ = rng_.chance(40);
     if (rng_.chance(50)) {
@@ -85,8 +88,9 @@ class History {
     if (kind < 70) return cpus();
     if (kind < 76) return allowance();
     if (kind < 90) return demand();
-    if (kind < 93) return weights();
-    if (kind < 97) return quota();
+    if (kind < 92) return weights();
+    if (kind < 95) return quota();
+    if (kind < 98) return memory();
     snapshot_.pool = {};  // the agent was killed: what it remembered is gone
     for (GroupState& group : snapshot_.groups) group.lastOptionalMove.reset();
   }
@@ -109,7 +113,8 @@ class History {
   void addContainer(GroupState& group) {
     ContainerState container;
     container.id = InstanceId(nextInstance_++);
-    container.resident = Bytes(rng_.chance(10) ? rng_.between(0, std::int64_t{40} << 30) : std::int64_t{1} << 28);
+    container.resident = someMemory();
+    if (rng_.chance(15)) container.expected = someMemory();
     container.cpuWeight = weights_ ? 100 : 0;
     group.containers.push_back(container);
   }
@@ -127,6 +132,8 @@ class History {
     group.floor = someFloor();
     group.ceiling = someCeiling(group.floor);
     group.lend = rng_.chance(20) ? Lend::Never : Lend::WhenIdle;
+    if (rng_.chance(20)) group.memory = static_cast<MemoryTier>(rng_.between(1, 3));
+    if (!machine_.devices.empty() && rng_.chance(20)) group.device = machine_.devices.front().name;
     if (isolation_ && rng_.chance(30)) group.isolation = static_cast<Isolation>(rng_.between(1, 3));
     group.loanLanes = static_cast<int>(rng_.between(0, 3));
     group.joined = snapshot_.now;
@@ -233,6 +240,22 @@ class History {
     }
   }
 
+  Bytes someMemory() { return Bytes(rng_.chance(20) ? rng_.between(0, std::int64_t{40} << 30) : std::int64_t{1} << 28); }
+  // What is resident, who waits for it, and what the kernel says is free.
+  void memory() {
+    for (GroupState& group : snapshot_.groups) {
+      for (ContainerState& container : group.containers) {
+        if (rng_.chance(40)) container.resident = someMemory();
+        if (rng_.chance(50)) container.expected = Bytes(0);
+        container.memoryPressure = rng_.chance(10) ? 300 : 0;
+      }
+    }
+    snapshot_.memoryFree.clear();
+    for (const MemoryNode& node : machine_.memoryNodes) {
+      if (rng_.chance(30)) snapshot_.memoryFree.push_back({node.id, Bytes(node.size.value / 100 * rng_.between(0, 100))});
+    }
+  }
+
   // ---- one decision ----
   void fail(const std::string& what) {
     if (problem_.empty()) problem_ = what;
@@ -303,6 +326,7 @@ class History {
   void remember(const Plan& plan) {
     snapshot_.pool = poolReadBack(before_, plan, snapshot_);
     snapshot_.bucket = plan.bucket;
+    snapshot_.migration = plan.migration;
     for (GroupState& group : snapshot_.groups) {
       for (const GroupTarget& target : plan.groups) {
         if (target.id == group.id && target.moved) group.lastOptionalMove = snapshot_.now;
@@ -428,22 +452,26 @@ class History {
   void checkFixpoint(const Plan& plan) {
     Snapshot again = snapshot_;
     again.bucket.level = MilliCpu(1'000'000);
+    again.migration.level = kManyBytes;
     // Moves that wait, isolated groups that wait for room, and takers that wait for a Pending group's end, may need several decisions; they settle
     // all the same.
-    const bool deferred =
-        std::any_of(plan.reasons.begin(), plan.reasons.end(),
-                    [](const Reason& reason) { return reason.code == ReasonCode::MoveDeferred || reason.code == ReasonCode::IsolationBlocked; }) ||
-        std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
-    for (int round = 0; round < (deferred ? 8 : 1); ++round) {
+    const bool deferred = std::any_of(plan.reasons.begin(), plan.reasons.end(),
+                                      [](const Reason& reason) {
+                                        return reason.code == ReasonCode::MoveDeferred || reason.code == ReasonCode::IsolationBlocked ||
+                                               reason.code == ReasonCode::MemoryNarrowDeferred;
+                                      }) ||
+                          std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
+    for (int round = 0; round < (deferred ? kMostRounds : 1); ++round) {
       const Plan next = decided(again);
       if (next.steps.empty()) {
         const bool pending = std::any_of(next.groups.begin(), next.groups.end(), [](const GroupTarget& target) { return target.pending; });
         if (!pending && next.pool != again.pool) fail("the pool changes without a step\n" + text(again) + text(next));
         return;
       }
-      if (deferred && round < 7) {
+      if (deferred && round + 1 < kMostRounds) {
         applyAll(again, next);
         again.bucket.level = MilliCpu(1'000'000);
+        again.migration.level = kManyBytes;
         continue;
       }
       return fail("not a fixpoint\nbefore " + text(before_) + text(plan) + "then " + text(again) + text(next));

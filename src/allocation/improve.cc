@@ -29,7 +29,7 @@ class Improver {
     }
     for (int c = 0; c < board.claimants(); ++c) {
       homes_.push_back(assigned(c, movables[at(c)].containers));
-      costs_[at(c)] = groupCost(layout_, board.owned(c), homes_.back());
+      costs_[at(c)] = costOf(c, homes_.back());
     }
     cacheCosts_.assign(layout_.branches.size(), 0);
     changedAt_.assign(layout_.branches.size(), clock_);
@@ -69,7 +69,14 @@ class Improver {
     const std::vector<int>& cpus = board_.owned(claimant);
     if (held.empty() || cpus.empty()) return {cpus};
     for (Positions& one : held) std::erase_if(one, [&](int position) { return board_.owner(position) != claimant; });
-    return assignContainers(layout_, cpus, held);
+    std::vector<Positions> homes = assignContainers(layout_, cpus, held);
+    if (held_[at(claimant)] || held.size() == 1) return homes;
+    std::vector<Positions> afresh = assignContainers(layout_, cpus, std::vector<Positions>(held.size()));  // nobody stands anywhere yet
+    return groupCost(layout_, cpus, afresh) < groupCost(layout_, cpus, homes) ? afresh : homes;
+  }
+
+  [[nodiscard]] std::int64_t costOf(int claimant, const std::vector<Positions>& homes) const {
+    return groupCost(layout_, board_.owned(claimant), homes) + deviceCost(movables_[at(claimant)].away, board_.owned(claimant));
   }
 
   [[nodiscard]] std::int64_t keptBy(int claimant, const std::vector<int>& cpus) const {
@@ -92,14 +99,17 @@ class Improver {
     std::int64_t gain = 0;
     for (const auto& [branch, cost] : caches) gain += cacheCosts_[at(branch)] - cost;
     std::int64_t moved = 0;
+    std::int64_t othersMoved = 0;
     std::vector<std::int64_t> costs;
     std::vector<std::vector<Positions>> homes;
     for (const auto& [claimant, cpus] : before) {
       homes.push_back(assigned(claimant, homes_[at(claimant)]));
-      costs.push_back(groupCost(layout_, board_.owned(claimant), homes.back()));
+      costs.push_back(costOf(claimant, homes.back()));
       gain += costs_[at(claimant)] - costs.back();
-      moved = std::max(moved, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
+      const std::int64_t lost = std::max<std::int64_t>(0, keptBy(claimant, cpus) - keptBy(claimant, board_.owned(claimant)));
+      (claimant == before.front().first ? moved : othersMoved) += lost;
     }
+    moved = std::max(moved, othersMoved);
     const bool worthwhile = gain > 0 && gain >= config_.optionalMoveGain * kQuarters * moved;
     waits_ = worthwhile && !affordable(before, moved);
     if (!worthwhile || waits_) return restore(before), false;
@@ -158,8 +168,26 @@ class Improver {
     return false;
   }
 
+  // It runs on all its CPUs, moved lately, and is known to wait for that: whatever takes one of them waits as well.
+  [[nodiscard]] bool waitsAnyway(int claimant) const { return outcome_.deferredByTime[at(claimant)] && isSettled(claimant); }
+  [[nodiscard]] bool isSettled(int claimant) const {
+    const auto& cpus = board_.owned(claimant);
+    return std::all_of(cpus.begin(), cpus.end(), [&](int position) { return holders_[at(position)] == claimant; });
+  }
+
+  // Once somebody waits for the bucket, others who would are not looked for: how many CPUs may still be moved; negative: no end.
+  std::int64_t stillAffordable() {
+    const auto& waiting = outcome_.deferredByBucket;
+    if (std::find(waiting.begin(), waiting.end(), true) == waiting.end()) return -1;
+    const std::int64_t affordable = outcome_.bucketLeft / kMilliPerCpu;
+    const std::int64_t spent = bucket_ - outcome_.bucketLeft;  // another number of affordable CPUs may lead elsewhere
+    outcome_.bucketFrom = std::max(outcome_.bucketFrom, affordable * kMilliPerCpu + spent);
+    outcome_.bucketBelow = std::min(outcome_.bucketBelow, (affordable + 1) * kMilliPerCpu + spent);
+    return affordable;
+  }
+
   bool tryGather(int claimant) {
-    if (costs_[at(claimant)] == 0) return false;
+    if (costs_[at(claimant)] == 0 || waitsAnyway(claimant)) return false;
     const auto size = static_cast<int>(board_.owned(claimant).size());
     const int lowest = board_.owned(claimant).front(), highest = board_.owned(claimant).back();
     for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
@@ -190,7 +218,7 @@ class Improver {
     for (auto one = now.begin(); one != now.end(); ++one) wanted[at(layout_.kinds[at(*one)])] += one >= first && one < last ? 0 : 1;
     bool room = true;
     for (int kind = 0; kind < kMaxKinds; ++kind) room = room && board_.freeIn(b, kind) >= wanted[at(kind)];
-    if (!room && first == last) return false;
+    if (!room && (first == last || !mayPayOff(claimant, now.size() - static_cast<std::size_t>(last - first)))) return false;
     const std::vector<int> own = now;
     std::vector<int> outside(now.begin(), first);
     outside.insert(outside.end(), last, now.end());
@@ -198,6 +226,15 @@ class Improver {
     for (const int position : outside) board_.release(position);
     for (int kind = 0; kind < kMaxKinds; ++kind) board_.growWithin(b, claimant, kind, wanted[at(kind)], chunkOf(claimant, own.size()));
     return judge({{claimant, own}});
+  }
+
+  // Is gathering it in a domain without room worth a trial? Who runs somewhere must pay for himself.
+  bool mayPayOff(int claimant, std::size_t outside) {
+    if (!isSettled(claimant)) return true;
+    const auto moved = static_cast<std::int64_t>(outside);
+    if (costs_[at(claimant)] < config_.optionalMoveGain * kQuarters * moved) return false;
+    const std::int64_t affordable = stillAffordable();
+    return affordable < 0 || moved <= affordable;
   }
 
   [[nodiscard]] int chunkOf(int claimant, std::size_t cpus) const {
@@ -281,17 +318,8 @@ class Improver {
 
   // Not again while nothing changed for anybody near.
   bool tryExchange(int claimant) {
-    if (triedAt_[at(claimant)] > lastChangeNear(claimant)) return false;
-    // Once somebody waits for the bucket, others who would are not looked for.
-    const auto& waiting = outcome_.deferredByBucket;
-    const bool dry = std::find(waiting.begin(), waiting.end(), true) != waiting.end();
-    const std::int64_t affordable = dry ? outcome_.bucketLeft / kMilliPerCpu : -1;
-    if (dry) {  // another number of affordable CPUs may find another exchange
-      const std::int64_t spent = bucket_ - outcome_.bucketLeft;
-      outcome_.bucketFrom = std::max(outcome_.bucketFrom, affordable * kMilliPerCpu + spent);
-      outcome_.bucketBelow = std::min(outcome_.bucketBelow, (affordable + 1) * kMilliPerCpu + spent);
-    }
-    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters, affordable};
+    if (waitsAnyway(claimant) || triedAt_[at(claimant)] > lastChangeNear(claimant)) return false;
+    const ExchangeView view{board_, holders_, costs_, cacheCosts_, homes_, config_.optionalMoveGain * kQuarters, stillAffordable()};
     const bool made = tryExchanges(view, claimant, [&](const std::vector<int>& leaving, int entering) {
       waits_ = false;
       const bool worked = exchange(claimant, leaving, entering);

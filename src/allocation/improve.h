@@ -1,13 +1,13 @@
 // Optional moves: exchanges that make the placement clearly better, within limits that keep it calm.
 //
-// Tried for each exclusive group in turn: gather it in one cache, node or socket that has room (free CPUs first, then exchanges with groups that are
-// strangers there); take single CPUs off cores shared with another tenant; exchange parts with whoever is near (exchange.h); exchange CPUs between
-// its containers. A change is made if J (without move terms) falls, and by `optionalMoveGain` per CPU that somebody holds now and would lose; an
-// exchange counts as one. CPUs nobody held yet (a newcomer's) move for free, and so do the whole units of an isolated newcomer and a pool's new CPUs.
-// A group that moved within `optionalMoveInterval`, or an empty bucket, defers the change. Repeats until nothing is left to gain: every change lowers
-// J, so it ends; what is tried depends on the board and on what is held alone, and holding more never permits more, so that a plan, once applied,
-// finds nothing more to do. O(changes * groups * domains * n) at worst; groups that already sit in one cache and share no core cost O(n). Pure.
-// Thread-compatible.
+// Tried for each exclusive group in turn: gather it in one cache, node or socket that has room, the device's too (free CPUs first, then exchanges
+// with groups that are strangers there); take single CPUs off cores shared with another tenant; exchange parts with whoever is near (exchange.h);
+// exchange CPUs between its containers. A change is made if J (without move terms) falls, and by `optionalMoveGain` per CPU that somebody holds now
+// and would lose: of an exchange what one side loses, the larger. CPUs nobody held yet (a newcomer's) move for free, and so do the whole units of an
+// isolated newcomer and a pool's new CPUs. A group that moved within `optionalMoveInterval`, or an empty bucket, defers the change; what would only
+// wait for the same is not looked for again. Repeats until nothing is left to gain: every change lowers J, so it ends; what is tried depends on the
+// board and on what is held alone, and holding more never permits more, so that a plan, once applied, finds nothing more to do. O(changes * groups *
+// domains * n) at worst; groups that already sit in one cache and share no core cost O(n). Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ struct Movable {
   bool rooted{false};                 // not even then: units are short, and what it left would be taken by the next decision
   bool mayMove{true};                 // not within its interval; not the pool
   std::vector<Positions> containers;  // what each container holds now; none: the pool
+  std::vector<int> away;              // per position, from the device that it names (objective.h); empty: it names none
 };
 struct MoveOutcome {
   std::vector<std::vector<Positions>> homes;  // per claimant: its containers' CPUs (container resource assignment of the result)

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "allocation/assignment.h"
 #include "allocation/isolation.h"
 #include "allocation/layout.h"
+#include "allocation/memory_checks.h"
+#include "allocation/memory_map.h"
 #include "allocation/sizing.h"
 
 namespace coterie::allocation {
@@ -40,13 +41,6 @@ CpuSet activeOf(const GroupState& group) {
   CpuSet active = homeOf(group);
   for (const ContainerState& container : group.containers) active |= container.loans;
   return active;
-}
-
-// All CPUs of the units that a set touches.
-std::int64_t sizeOf(const Machine& machine, const CpuSet& nodes) {
-  std::int64_t bytes = 0;
-  for (const MemoryNode& node : machine.memoryNodes) bytes += nodes.contains(node.id) ? node.size.value : 0;
-  return bytes;
 }
 
 // Groups on every CPU, as indices into the snapshot's groups.
@@ -176,8 +170,8 @@ class StateCheck {
       fail(3, group, container.id, cpu, "a CPU that nobody may use entered a set");
     if (container.home.empty() && !oldHome.empty()) fail(4, group, container.id, -1, "a home became empty");
     if (container.home.empty() || !config_.memoryNodes || then == nullptr) return;
-    const CpuSet wanted = memory.nearest(container.home & now_.machine->online);
-    const bool coveredThen = then->home.empty() || memory.nearest(then->home & now_.machine->online).isSubsetOf(then->memoryNodes);
+    const CpuSet wanted = memory.nearest(container.home & now_.machine->online, group.memory);
+    const bool coveredThen = then->home.empty() || memory.nearest(then->home & now_.machine->online, group.memory).isSubsetOf(then->memoryNodes);
     if (coveredThen && !wanted.isSubsetOf(container.memoryNodes))
       fail(6, group, container.id, (wanted - container.memoryNodes).first(), "the home's memory node is missing");
     if (container.memoryNodes != then->memoryNodes && sizeOf(*now_.machine, container.memoryNodes) < container.resident.value &&
@@ -325,6 +319,7 @@ std::vector<Violation> checkPlan(const Snapshot& before, const Plan& plan, const
     if (step.kind == StepKind::SetMemoryNodes && step.memoryNodes.empty())
       found.push_back({4, step.group, step.container, -1, "a step writes no memory node"});
   }
+  checkMemory(before, plan, config, found);
   checkWriters(plan, found);
   return found;
 }
@@ -336,7 +331,6 @@ std::vector<Violation> checkState(const Snapshot& before, const Plan& plan, cons
 std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Config& config) {
   std::vector<Violation> found;
   const CpuSet usable = usableCpus(*now.machine, now.reserved);
-  const MemoryMap memory(*now.machine);
   const bool anyPending = std::any_of(plan.groups.begin(), plan.groups.end(), [](const GroupTarget& target) { return target.pending; });
   std::vector<Standing> standings;
   for (const GroupState& group : now.groups) {
@@ -350,8 +344,9 @@ std::vector<Violation> checkDone(const Plan& plan, const Snapshot& now, const Co
       if (!all.isSubsetOf(usable)) found.push_back({3, group.id, container.id, (all - usable).first(), "a CPU that nobody may use is left"});
       if (container.home != target->containers[c].home) found.push_back({1, group.id, container.id, -1, "the target was not reached"});
       if (container.loans != target->containers[c].loans) found.push_back({2, group.id, container.id, -1, "the loans were not reached"});
-      if (config.memoryNodes && container.memoryNodes != memory.nodesFor(container.home, container.resident))
-        found.push_back({6, group.id, container.id, -1, "the memory nodes are not the home's"});
+      const CpuSet& nodes = target->containers[c].memoryNodes;
+      if (config.memoryNodes && !nodes.empty() && container.memoryNodes != nodes)
+        found.push_back({6, group.id, container.id, -1, "the memory nodes were not reached"});
     }
   }
   // Takers that do without what a Pending group still holds have not shed all they will.

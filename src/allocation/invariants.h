@@ -9,7 +9,9 @@
 // H4 nobody who had a home is without one; no empty home is written.
 // H5 isolation in every step: no other tenant's home or loan in a unit of an isolated group; a SwapHome shares only with the same tenant or the pool;
 //    nobody borrows from an owner that does not lend.
-// H6 memory nodes cover what is nearest to the whole home, and are never narrowed below the resident bytes.
+// H6 memory nodes cover what is nearest to the whole home, are never narrowed below the resident bytes, and never those of a device. What can only be
+//    on the nodes of one container fits into them, unless it has all that there are; no more pages move at once than the budget has, or one
+//    container's.
 // H7 one writer per field: two writes of one field of one container wait for each other, in order.
 // Cap (policy drc): the homes of a tenant's exclusive groups, by capacity, and the pool shares of the others, by entitlement, sum to no more than its
 //    cap; where its floors (those of a CPU or more rounded up) sum to more than that, to no more than these.

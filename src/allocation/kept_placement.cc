@@ -1,22 +1,27 @@
 #include <algorithm>
 
-#include "allocation/assignment.h"
 #include "allocation/placement.h"
 
 namespace coterie::allocation {
 
 namespace {
-// Both name every member, so that one that is added is thought of here: does the placement depend on it?
+// These name every member, so that one that is added is thought of here: do the homes depend on it, or the memory nodes?
 bool sameForPlacement(const ContainerState& now, const ContainerState& then) {
-  const auto& [id, home, memoryNodes, loans, awakeLoanLanes, resident, cpuWeight] = now;
-  return id == then.id && home == then.home;  // resident: see renewMemory()
+  const auto& [id, home, memoryNodes, loans, awakeLoanLanes, resident, expected, cpuWeight, memoryPressure] = now;
+  return id == then.id && home == then.home;
+}
+
+bool sameForMemory(const ContainerState& now, const ContainerState& then) {
+  const auto& [id, home, memoryNodes, loans, awakeLoanLanes, resident, expected, cpuWeight, memoryPressure] = now;
+  return memoryNodes == then.memoryNodes && resident == then.resident && expected == then.expected && memoryPressure == then.memoryPressure;
 }
 
 bool sameForPlacement(const GroupState& now, const GroupState& then) {
-  const auto& [id, tenant, band, tenantWeight, weight, tenantCap, floor, ceiling, latencyCritical, lend, isolation, loanLanes, joined, containers,
-               demand, queuedBeyondOwnLanes, demandBelowEntitlementSince, lastOptionalMove] = now;
+  const auto& [id, tenant, band, tenantWeight, weight, tenantCap, floor, ceiling, latencyCritical, lend, isolation, memory, device, loanLanes, joined,
+               containers, demand, queuedBeyondOwnLanes, demandBelowEntitlementSince, lastOptionalMove] = now;
   return id == then.id && tenant == then.tenant && band == then.band && tenantWeight == then.tenantWeight && weight == then.weight &&
-         tenantCap == then.tenantCap && floor == then.floor && ceiling == then.ceiling && isolation == then.isolation && joined == then.joined &&
+         tenantCap == then.tenantCap && floor == then.floor && ceiling == then.ceiling && isolation == then.isolation && device == then.device &&
+         joined == then.joined &&
          std::equal(containers.begin(), containers.end(), then.containers.begin(), then.containers.end(),
                     [](const ContainerState& a, const ContainerState& b) { return sameForPlacement(a, b); });
 }
@@ -38,6 +43,7 @@ bool KeptPlacement::holds(const Problem& problem) const {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (!sameForPlacement(*problem.groups[g], groups_[g])) return false;
   }
+  if (placement_.memoryHadASay && !sameMemory(problem)) return false;
   if (!placement_.limited) return true;
   const MilliCpu level = bucketNow(problem).level;
   if (level < placement_.bucketFrom || level >= placement_.bucketBelow) return false;
@@ -56,21 +62,29 @@ void KeptPlacement::keep(const Problem& problem) {
   }
   pool_ = problem.snapshot.pool;
   config_ = problem.config;
+  memoryFree_ = problem.snapshot.memoryFree;
   known_ = true;
 }
 
-// Memory nodes depend on what is resident, too, which changes at any time, and for its container alone.
-void KeptPlacement::renewMemory(const Problem& problem) {
+bool KeptPlacement::sameMemory(const Problem& problem) const {
+  if (memoryFree_ != problem.snapshot.memoryFree) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    for (std::size_t c = 0; c < groups_[g].containers.size(); ++c) {
-      const Bytes resident = problem.groups[g]->containers[c].resident;
-      if (resident == groups_[g].containers[c].resident) continue;
-      groups_[g].containers[c].resident = resident;
-      taken_ = false;
-      ContainerTarget& target = placement_.groups[g].containers[c];
-      if (!target.home.empty()) target.memoryNodes = problem.memory.nodesFor(target.home, resident);
+    const GroupState& group = *problem.groups[g];
+    if (groups_[g].memory != group.memory) return false;
+    for (std::size_t c = 0; c < group.containers.size(); ++c) {
+      if (!sameForMemory(group.containers[c], groups_[g].containers[c])) return false;
     }
   }
+  return true;
+}
+
+// Memory nodes depend on what changes at any time, too. What one needs is another's room, so all are fitted again.
+void KeptPlacement::renewMemory(const Problem& problem) {
+  if (sameMemory(problem)) return;
+  memoryFree_ = problem.snapshot.memoryFree;
+  for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g] = *problem.groups[g];
+  placement_.memory = fitMemory(problem, placement_.groups);
+  taken_ = false;
 }
 
 }  // namespace coterie::allocation

@@ -1,5 +1,7 @@
 #include "allocation/objective.h"
 
+#include <algorithm>
+
 namespace coterie::allocation {
 
 namespace {
@@ -7,6 +9,7 @@ constexpr std::int64_t kQuarters = 4;
 constexpr std::int64_t kSharedCore = 4 * kQuarters;
 constexpr std::int64_t kSharedCache = 1 * kQuarters;
 constexpr std::int64_t kPartlyFree = 1 * kQuarters;
+constexpr std::int64_t kAway = 2 * kQuarters;
 
 std::int64_t pairs(std::int64_t tenants) { return tenants * (tenants - 1) / 2; }
 }  // namespace
@@ -17,6 +20,29 @@ std::int64_t groupCost(const Layout& layout, const Positions& cpus, const std::v
   std::int64_t cost = static_cast<std::int64_t>(cpus.size()) * span;
   for (const Positions& container : containers) cost += kQuarters * static_cast<std::int64_t>(container.size()) * spanOf(layout, container);
   return cost;
+}
+
+std::vector<int> awayFrom(const Layout& layout, const CpuSet& device) {
+  std::vector<int> away;
+  if (device.empty()) return away;
+  std::vector<bool> there;
+  for (const CpuSet& cpus : layout.cpusOf) there.push_back(cpus.intersects(device));
+  const auto within = [&](std::size_t position, DomainLevel level) {
+    return there[static_cast<std::size_t>(layout.paths[position][static_cast<std::size_t>(level)])];
+  };
+  for (std::size_t position = 0; position < layout.ids.size(); ++position) {
+    away.push_back(within(position, DomainLevel::Cache)    ? 0
+                   : within(position, DomainLevel::Node)   ? 1
+                   : within(position, DomainLevel::Socket) ? 4
+                                                           : 16);
+  }
+  return away;
+}
+
+std::int64_t deviceCost(const std::vector<int>& away, const Positions& cpus) {
+  if (away.empty() || cpus.empty()) return 0;
+  const auto nearer = [&](int one, int other) { return away[static_cast<std::size_t>(one)] < away[static_cast<std::size_t>(other)]; };
+  return kAway * away[static_cast<std::size_t>(*std::min_element(cpus.begin(), cpus.end(), nearer))];
 }
 
 namespace {

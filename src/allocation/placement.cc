@@ -8,6 +8,9 @@
 #include "allocation/assignment.h"
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
+#include "allocation/newcomers.h"
+#include "allocation/objective.h"
+#include "allocation/pieces.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
 
@@ -20,7 +23,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 class Placer {
  public:
   Placer(const Problem& problem, const std::vector<bool>& pinned)
-      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned) {}
+      : problem_(problem), layout_(problem.layout), groups_(problem.groups), pinned_(pinned), newcomers_(problem) {}
 
   Placement run() {
     placement_.groups = emptyTargets(problem_);
@@ -31,7 +34,8 @@ class Placer {
     sayEntitlements();
     select();
     assign();
-    fillMemory(problem_, placement_.groups);
+    closeLanes(placement_.groups);
+    placement_.memory = fitMemory(problem_, placement_.groups);
     placement_.homes = HomeMap(layout_, placement_.groups, placement_.pool);
     sortReasons();
     return std::move(placement_);
@@ -284,10 +288,11 @@ class Placer {
     return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
   }
 
-  [[nodiscard]] int chunkOf(const Claimant& claimant) const {
-    if (claimant.group < 0) return std::max(1, claimant.total());
-    return std::max(1, claimant.total() / static_cast<int>(groups_[at(claimant.group)]->containers.size()));
+  // The pool counts as one.
+  [[nodiscard]] int containersOf(const Claimant& claimant) const {
+    return claimant.group < 0 ? 1 : static_cast<int>(groups_[at(claimant.group)]->containers.size());
   }
+  [[nodiscard]] int chunkOf(const Claimant& claimant) const { return std::max(1, claimant.total() / containersOf(claimant)); }
 
   void select() {
     std::vector<TenantId> tenants;
@@ -319,12 +324,21 @@ class Placer {
     });
     for (const Turn& turn : turns) {
       const Claimant& claimant = claimants_[at(turn.claimant)];
+      const GroupState* newcomer = turn.newcomer && claimant.group >= 0 ? groups_[at(claimant.group)] : nullptr;
+      placement_.memoryHadASay = placement_.memoryHadASay || newcomer != nullptr;
+      board_->prefer(newcomer != nullptr ? newcomers_.ranks(*newcomer) : std::vector<int>{});
+      if (turn.newcomer) {
+        growNewcomer(*board_, turn.claimant, claimant.cpus, containersOf(claimant));
+        if (newcomer != nullptr) newcomers_.placed(*newcomer, layout_.toSet(board_->owned(turn.claimant)));
+        continue;
+      }
       for (int kind = 0; kind < layout_.kindCount; ++kind) {
         int owned = 0;
         for (const int position : board_->owned(turn.claimant)) owned += layout_.kinds[at(position)] == kind ? 1 : 0;
         board_->grow(turn.claimant, kind, claimant.cpus[at(kind)] - owned, chunkOf(claimant));
       }
     }
+    board_->prefer({});
     moveForFit();
   }
 
@@ -337,6 +351,7 @@ class Placer {
       movables[c].rooted = unitsRooted_;
       movables[c].isolation = group.isolation;
       movables[c].mayMove = mayMove(group, problem_);
+      movables[c].away = awayFrom(layout_, deviceCpus(*problem_.snapshot.machine, group));
       for (const ContainerState& container : group.containers) movables[c].containers.push_back(layout_.toPositions(container.home));
     }
     const std::int64_t level = bucketNow(problem_).level.value;
@@ -442,6 +457,15 @@ class Placer {
     } else {
       say(g, ReasonCode::PlacedTogether, static_cast<std::int64_t>(level), home.id);
     }
+    sayDevice(g, cpus);
+  }
+
+  void sayDevice(std::size_t g, const std::vector<int>& cpus) {
+    if (groups_[g]->device.empty()) return;
+    const CpuSet device = deviceCpus(*problem_.snapshot.machine, *groups_[g]);
+    if (device.empty()) return say(g, ReasonCode::DeviceUnknown, 0);
+    const DomainLevel level = levelTo(layout_, layout_.toSet(cpus), device);
+    if (level < DomainLevel::Node) say(g, ReasonCode::DeviceFar, static_cast<std::int64_t>(level));
   }
 
   const Problem& problem_;
@@ -460,6 +484,7 @@ class Placer {
   bool unitsRooted_{false};     // somebody's units differ from what he asked for: another's, moved, would leave what he could take
   std::vector<int> holders_;    // per position: the claimant that holds it now
   std::optional<Board> board_;
+  Newcomers newcomers_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs
 };
 }  // namespace

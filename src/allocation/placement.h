@@ -1,11 +1,12 @@
 // Placement: where everybody's home is. The part of policy drc in which load plays no part, so that it holds from decision to decision.
 //
 // Entitlements -> whole CPUs -> group resource selection -> optional moves -> container resource assignment -> memory nodes: see sizing.h,
-// selection.h, improve.h, assignment.h. What it depends on: the machine, every group's tenant, band, weights, cap, floor, ceiling, isolation, time of
-// joining and containers with their homes, the pool, the options; of the time and the bucket only whether optional moves that are worth it may be
-// made now. KeptPlacement keeps the last one with a copy of all of that, and makes a new one only if something of it differs: its answer equals
-// place()'s for every problem. O(n log n + n*g/64 + moves*n) to make, O(g + n/64 * containers) to find unchanged. Pure. Thread-compatible. Source:
-// Liu & Guitart, IEEE CLOUD 2025.
+// selection.h, improve.h, assignment.h, memory_fit.h. What homes depend on: the machine, every group's tenant, band, weights, cap, floor, ceiling,
+// isolation, time of joining and containers with their homes, the pool, the options; of the time and the bucket only whether optional moves that are
+// worth it may be made now; and where newcomers need memory, on all that memory nodes depend on: what is resident, expected and held, and what the
+// kernel says of memory. KeptPlacement keeps the last one with a copy of all of that: it makes a new one only if the homes may differ, and fits
+// memory again only if that may; its answer equals place()'s for every problem. O(n log n + n*g/64 + moves*n) to make, O(g + n/64 * containers) to
+// find unchanged, memory_fit.h's to fit memory again. Pure. Thread-compatible. Source: Liu & Guitart, IEEE CLOUD 2025.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "allocation/home_map.h"
+#include "allocation/memory_fit.h"
 #include "allocation/policy.h"
 
 namespace coterie::allocation {
@@ -32,8 +34,10 @@ struct Placement {
   HomeMap homes;
   std::vector<Reason> reasons;  // by group; those of the deferrals without their time
   std::vector<Deferral> deferrals;
-  MilliCpu tokensUsed;  // of the bucket
-  bool limited{false};  // bucket and intervals had a say: see improve.h
+  MemoryFit memory;           // of the groups' memory nodes, which are those with everything paid
+  MilliCpu tokensUsed;        // of the bucket
+  bool memoryHadASay{false};  // there are newcomers, whose place depends on what they and others need of memory
+  bool limited{false};        // bucket and intervals had a say: see improve.h
   MilliCpu bucketFrom;
   MilliCpu bucketBelow;
 };
@@ -60,6 +64,7 @@ class KeptPlacement {
   [[nodiscard]] bool holds(const Problem& problem) const;
   void keep(const Problem& problem);
   void renewMemory(const Problem& problem);
+  [[nodiscard]] bool sameMemory(const Problem& problem) const;
 
   bool known_{false};
   bool taken_{false};
@@ -69,6 +74,7 @@ class KeptPlacement {
   CpuSet pool_;
   Config config_;
   std::vector<bool> mayMove_;  // per group
+  std::vector<NodeFree> memoryFree_;
 };
 
 }  // namespace coterie::allocation

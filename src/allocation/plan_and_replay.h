@@ -42,6 +42,7 @@ inline void settle(Snapshot& snapshot, const std::string& when) {
   }
   snapshot.pool = plan.pool;
   snapshot.bucket = plan.bucket;
+  snapshot.migration = plan.migration;
   expectNone(checkDone(plan, snapshot, config), when + ", done");
   for (const GroupTarget& target : plan.groups) {
     EXPECT_FALSE(target.pending) << when;

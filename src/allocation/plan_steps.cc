@@ -1,6 +1,7 @@
 #include "allocation/plan_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "allocation/isolation.h"
 #include "allocation/step_items.h"
@@ -222,7 +223,7 @@ class StepPlanner {
           waiting = true;
         }
       }
-      if (waiting && !progress && !breakCircle()) giveUpOne();
+      if (waiting && !progress && !breakCircle() && !ontoPromised()) giveUpOne();
     }
   }
 
@@ -269,6 +270,51 @@ class StepPlanner {
     return false;
   }
 
+  // There is no room but what somebody gains: a group that alone keeps another out waits there, and who gains it comes after.
+  bool ontoPromised() {
+    for (const StepItem& item : items_.all) {
+      if (item.settled || !items_.keptOut(layout_, item.groupIndex)) continue;
+      for (int position = 0; position < layout_.size(); ++position) {
+        if (!mayWaitOn(item, position)) continue;
+        waitOn(item.groupIndex, position);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Nobody is there, and whoever was to go there already has something else to stand on meanwhile.
+  [[nodiscard]] bool mayWaitOn(const StepItem& item, int position) const {
+    const int id = layout_.ids[at(position)];
+    if (asideTaken_.contains(id) || poolAlways_.contains(id) || barred(item, id) || guard_.tooNear(item, position)) return false;
+    return std::none_of(items_.all.begin(), items_.all.end(), [&](const StepItem& other) {
+      if (other.state->home.contains(id)) return true;
+      if (other.way < 0 || other.groupIndex == item.groupIndex) return false;
+      if (items_.wayOf(other).aside.contains(id)) return true;
+      return StepItems::gains(other, id) && other.settled &&
+             (other.last == kNoStep || other.last == other.stepAside || steps_[at(other.last)].cpus.count() < 2);
+    });
+  }
+
+  void waitOn(int group, int position) {
+    const CpuSet there{layout_.ids[at(position)]};
+    asideTaken_ |= there;
+    for (const int index : todo_) {
+      StepItem& item = items_.all[at(index)];
+      if (item.groupIndex == group && !item.settled) {
+        items_.leavers.add(position, index);
+        guard_.noteLeaver(index, position);
+        stepTo(item, StepKind::WidenHome, there, {});
+      } else if (item.settled && StepItems::gains(item, there.first())) {
+        CpuSet& first = steps_[at(item.last)].cpus;
+        first -= there;
+        items_.wayOf(item).aside = first;
+        item.stepAside = std::exchange(item.last, kNoStep);
+        item.settled = false;
+      }
+    }
+  }
+
   // An isolated one, if there is any: it is what keeps the others from passing.
   void giveUpOne() {
     for (const bool onlyIsolated : {true, false}) {
@@ -283,7 +329,7 @@ class StepPlanner {
   }
 
   bool stepTo(StepItem& item, StepKind kind, CpuSet cpus, std::vector<int> waits) {
-    const CpuSet nodes = memory_.nearest(cpus);
+    const CpuSet nodes = memory_.nearest(cpus, item.group->memory);
     if (config_.memoryNodes && !nodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, nodes);
     waits.push_back(item.memoryWiden);
     waits.push_back(item.stepAside);

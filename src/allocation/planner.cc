@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "allocation/layout.h"
+#include "allocation/memory_map.h"
 #include "allocation/placement.h"
 #include "allocation/policy.h"
 
@@ -18,6 +19,7 @@ class MachineView {
   bool look(const Machine& machine, const CpuSet& reserved) {
     const CpuSet usable = usableCpus(machine, reserved);
     if (memory_ && usable == layout_.usable && machine.online == online_ && machine.cpus == cpus_ && machine.memoryNodes == nodes_ &&
+        machine.devices == devices_ &&
         std::equal(machine.domains.begin(), machine.domains.end(), domainIds_.begin(), domainIds_.end(),
                    [](const Domain& domain, int id) { return domain.id == id; }))
       return false;
@@ -26,6 +28,7 @@ class MachineView {
     online_ = machine.online;
     cpus_ = machine.cpus;
     nodes_ = machine.memoryNodes;
+    devices_ = machine.devices;
     domainIds_.clear();
     for (const Domain& domain : machine.domains) domainIds_.push_back(domain.id);
     return true;
@@ -39,6 +42,7 @@ class MachineView {
   CpuSet online_;
   std::vector<Cpu> cpus_;
   std::vector<MemoryNode> nodes_;
+  std::vector<Device> devices_;
   std::vector<int> domainIds_;
 };
 

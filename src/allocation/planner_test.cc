@@ -100,6 +100,12 @@ const std::vector<Change>& changes() {
        [](Node& n) {
          if (n.snapshot().groups.size() < 15) n.addGroup();
        }},
+      {"a group more that needs memory",
+       [](Node& n) {
+         if (n.snapshot().groups.size() >= 15) return;
+         n.addGroup();
+         n.snapshot().groups.back().containers.front().expected = Bytes(std::int64_t{9} << 30);
+       }},
       {"a group less",
        [](Node& n) {
          if (n.snapshot().groups.size() > 10) n.snapshot().groups.erase(n.snapshot().groups.begin() + 1);
@@ -109,6 +115,23 @@ const std::vector<Change>& changes() {
       {"memory nodes", [](Node& n) { n.container(8).memoryNodes = {}; }},
       {"loans", [](Node& n) { n.container(10).loans = {}, n.container(10).awakeLoanLanes = 0; }},
       {"resident", [](Node& n) { n.container(4).resident = Bytes((std::int64_t{40} << 30) - n.container(4).resident.value); }},
+      {"expected", [](Node& n) { n.container(7).expected = Bytes((std::int64_t{30} << 30) - n.container(7).expected.value); }},
+      {"waits for memory", [](Node& n) { n.container(2).memoryPressure = 300 - n.container(2).memoryPressure; }},
+      {"free memory",
+       [](Node& n) {
+         if (n.snapshot().memoryFree.empty()) n.snapshot().memoryFree = {{0, Bytes(1 << 20)}, {2, Bytes(std::int64_t{8} << 30)}};
+         n.snapshot().memoryFree.front().free = Bytes((std::int64_t{15} << 30) - n.snapshot().memoryFree.front().free.value);
+       }},
+      {"which memory", [](Node& n) { n.group(6).memory = n.group(6).memory == MemoryTier::Usual ? MemoryTier::HighBandwidth : MemoryTier::Usual; }},
+      {"a device",
+       [](Node& n) {
+         n.group(6).device = n.group(6).device.empty() ? "gpu0" : "";
+         if (n.snapshot().groups.size() >= 15) return;
+         n.addGroup();
+         n.snapshot().groups.back().device = "gpu0";
+       }},
+      {"wider memory nodes", [](Node& n) { n.container(9).memoryNodes = CpuSet{0, 1, 2, 3}; }},
+      {"budget of pages", [](Node& n) { n.snapshot().migration = {Bytes(1 << 20), n.snapshot().now}; }},
       {"weight read back", [](Node& n) { n.container(4).cpuWeight = 100; }},
       {"pool", [](Node& n) { n.snapshot().pool = {}; }},
       {"reserved", [](Node& n) { n.snapshot().reserved = n.snapshot().reserved.empty() ? CpuSet{0, 16} : CpuSet{}; }},
@@ -133,6 +156,11 @@ const std::vector<Change>& changes() {
       {"the size of a memory node",
        [](Node& n) { n.machine.memoryNodes[1].size = Bytes((std::int64_t{16} << 30) - n.machine.memoryNodes[1].size.value); }},
       {"a distance", [](Node& n) { n.machine.memoryNodes[0].distance = {10, 40, 11, 12}; }},
+      {"a device of the machine",
+       [](Node& n) {
+         if (n.machine.devices.empty()) n.machine.devices.push_back({"gpu0", DeviceKind::Gpu, {}, -1});
+         n.machine.devices.front().cpus = n.machine.online - n.machine.devices.front().cpus;
+       }},
       {"GPU memory", [](Node& n) { n.machine.memoryNodes[2].kind = MemoryKind::Device; }},
       {"another policy and back", [](Node& n) { n.config.policy = n.config.policy == PolicyName::Drc ? PolicyName::Balloons : PolicyName::Drc; }},
       {"lending", [](Node& n) { n.config.lending = !n.config.lending; }},
@@ -141,6 +169,10 @@ const std::vector<Change>& changes() {
       {"interval of moves", [](Node& n) { n.config.optionalMoveInterval = Seconds(30) - n.config.optionalMoveInterval; }},
       {"gain of moves", [](Node& n) { n.config.optionalMoveGain = 4 - n.config.optionalMoveGain; }},
       {"memory nodes or not", [](Node& n) { n.config.memoryNodes = !n.config.memoryNodes; }},
+      {"pages a minute", [](Node& n) { n.config.migrationPerMinute = Bytes((std::int64_t{4} << 30) + 1024 - n.config.migrationPerMinute.value); }},
+      {"slack of memory", [](Node& n) { n.config.narrowSlack = 1000 - n.config.narrowSlack; }},
+      {"what counts as waiting for memory", [](Node& n) { n.config.memoryPressure = 100 - n.config.memoryPressure; }},
+      {"what counts as nearly full", [](Node& n) { n.config.nearlyFull = 600 - n.config.nearlyFull; }},
   };
   return all;
 }

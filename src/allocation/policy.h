@@ -9,6 +9,7 @@
 #include "allocation/assignment.h"
 #include "allocation/decide.h"
 #include "allocation/layout.h"
+#include "allocation/memory_map.h"
 
 namespace coterie::allocation {
 
@@ -31,12 +32,12 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan);
 [[nodiscard]] std::vector<GroupTarget> emptyTargets(const Problem& problem);
 // Puts every container of the group on `cpus`.
 void placeOnAll(GroupTarget& target, const CpuSet& cpus);
-// Fills memory nodes from homes; a target without a home (Pending) keeps none.
-void fillMemory(const Problem& problem, std::vector<GroupTarget>& targets);
+// Who has no home (Pending) has no lane.
+void closeLanes(std::vector<GroupTarget>& targets);
 // Fills the steps from what is held. Answers which groups cannot get to their target, because somebody would have to be beside somebody else in
 // between.
 std::vector<bool> orderSteps(const Problem& problem, Plan& plan);
-// Both.
+// The end of a plan whose homes are there: lanes, memory nodes (memory_fit.h), steps.
 void finish(const Problem& problem, Plan& plan);
 
 }  // namespace coterie::allocation

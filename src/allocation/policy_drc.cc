@@ -44,6 +44,7 @@ void takeOver(const Problem& problem, const Placement& placement, bool there, Pl
     plan.reasons[deferral.reason].a = (until - now).count();
     againBy(plan, until);
   }
+  payNarrowings(problem, placement.memory, plan);
 }
 
 void lend(const Problem& problem, HomeMap& homes, Plan& plan) {

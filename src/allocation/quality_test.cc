@@ -66,7 +66,7 @@ std::int64_t plannersCost(const Snapshot& snapshot, const std::vector<quality::O
     for (const CpuSet& home : owners[o].homes) homes.push_back(layout.toPositions(home));
     const Positions all = layout.toPositions(owners[o].all());
     for (const int position : all) board.give(position, static_cast<int>(o));
-    cost += groupCost(layout, all, homes);
+    cost += groupCost(layout, all, homes) + deviceCost(awayFrom(layout, owners[o].device), all);
   }
   return cost + boardCost(board);
 }

@@ -8,6 +8,12 @@ std::string plural(std::int64_t count) { return count == 1 ? "" : "s"; }
 // "12.3" of 123 tenths.
 std::string tenths(std::int64_t value) { return number(value / 10) + "." + number(value % 10); }
 std::string milli(std::int64_t value) { return cpusText(MilliCpu(value)); }
+// Gibibytes, as "12.3 GiB".
+std::string gibibytes(std::int64_t bytes) {
+  constexpr std::int64_t kPerTenth = (std::int64_t{1} << 30) / 10;
+  return tenths((bytes + kPerTenth / 2) / kPerTenth) + " GiB";
+}
+std::string memoryKind(std::int64_t kind) { return std::string(memoryKindName(static_cast<MemoryKind>(kind))) + " memory"; }
 std::string seconds(std::int64_t nanos) {
   constexpr std::int64_t kNanosPerTenth = 100'000'000;
   return tenths((nanos + kNanosPerTenth / 2) / kNanosPerTenth) + " s";
@@ -67,6 +73,18 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant) {
     case ReasonCode::LoanParked: return {WhyNotMore, "its queue is empty: " + number(a) + (a == 1 ? " loan lane sleeps" : " loan lanes sleep")};
     case ReasonCode::LoanRefusedIsolation: return {WhyNotMore, "isolation forbids borrowing from a neighbour"};
     case ReasonCode::LendingOff: return {WhyNotMore, "lending is off"};
+    case ReasonCode::MemoryWidened:
+      return {WhyThese, "its memory nodes are wider by " + number(a) + ": those nearest to its CPUs have no room for all that is there"};
+    case ReasonCode::MemoryUnderPressure:
+      return {WhyThese, "its memory nodes are wider by " + number(a) + ": it waits for memory, or those nearest to its CPUs are nearly full"};
+    case ReasonCode::MemoryShort: return {WhyNotMore, "no memory node that it may use has room for " + gibibytes(a) + " of what it needs"};
+    case ReasonCode::MemoryTierAbsent: return {WhyThese, "it asks for " + memoryKind(a) + ", of which this machine has none"};
+    case ReasonCode::MemoryOtherTier: return {WhyThese, "it has " + memoryKind(a) + " too: what it asks for is full"};
+    case ReasonCode::MemoryNarrowDeferred:
+      return {WhyThese, "its memory nodes are to be narrowed; " + gibibytes(b) + " of pages wait " + seconds(a) + " more for the budget of moves"};
+    case ReasonCode::DeviceFar:
+      return {WhyThese, "the device that it names is not on its NUMA nodes: they meet in the " + std::string(levelText(static_cast<DomainLevel>(a)))};
+    case ReasonCode::DeviceUnknown: return {WhyThese, "this machine has no device of the name that it asks for, or does not say where it is"};
     case ReasonCode::SharesFloat: return {WhyThese, "this policy pins nothing: it floats over all CPUs"};
   }
   return {WhyThese, {}};

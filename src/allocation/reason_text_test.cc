@@ -39,6 +39,18 @@ TEST(ReasonText, NumbersStandAsPeopleReadThem) {
        Question::WhyNotMore,
        "quota.cpus of tenant audio is 2.5 CPUs; its services are entitled to 2 CPUs together"},
       {{{}, ReasonCode::LoanWoken, 3, 0, {}}, Question::WhyThisMany, "requests wait, so 3 loan lanes run on idle CPUs of others"},
+      {{{}, ReasonCode::MemoryWidened, 1, 0, {}},
+       Question::WhyThese,
+       "its memory nodes are wider by 1: those nearest to its CPUs have no room for all that is there"},
+      {{{}, ReasonCode::MemoryShort, std::int64_t{5} << 29, 0, {}},
+       Question::WhyNotMore,
+       "no memory node that it may use has room for 2.5 GiB of what it needs"},
+      {{{}, ReasonCode::MemoryTierAbsent, static_cast<int>(MemoryKind::HighBandwidth), 0, {}},
+       Question::WhyThese,
+       "it asks for high-bandwidth memory, of which this machine has none"},
+      {{{}, ReasonCode::MemoryNarrowDeferred, 12'340'000'000, std::int64_t{3} << 30, {}},
+       Question::WhyThese,
+       "its memory nodes are to be narrowed; 3.0 GiB of pages wait 12.3 s more for the budget of moves"},
   };
   for (const Case& one : cases) {
     const ReasonText text = reasonText(one.reason, "audio");

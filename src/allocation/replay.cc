@@ -49,6 +49,7 @@ void applyAll(Snapshot& snapshot, const Plan& plan) {
   for (const Step& step : plan.steps) applyStep(snapshot, step);
   snapshot.pool = plan.pool;
   snapshot.bucket = plan.bucket;
+  snapshot.migration = plan.migration;
   for (GroupState& group : snapshot.groups) {
     for (const GroupTarget& target : plan.groups) {
       if (target.id == group.id && target.moved) group.lastOptionalMove = snapshot.now;

@@ -14,7 +14,7 @@ void applyStep(Snapshot& snapshot, const Step& step);
 // which a container of one of the plan's pool members stands. Equals plan.pool once every step is applied and the pool has members.
 [[nodiscard]] CpuSet poolReadBack(const Snapshot& before, const Plan& plan, const Snapshot& now);
 
-// All steps, and what an agent remembers with them: pool, bucket, last optional moves.
+// All steps, and what an agent remembers with them: pool, buckets, last optional moves.
 void applyAll(Snapshot& snapshot, const Plan& plan);
 
 }  // namespace coterie::allocation

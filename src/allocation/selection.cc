@@ -142,9 +142,27 @@ int Board::tightestChild(const Layout::Branch& here, int kind, int count) const 
   int tightest = -1;
   for (int child = here.firstChild; child < here.lastChild; ++child) {
     const int free = freeIn(child, kind);
-    if (free >= count && (tightest < 0 || free < freeIn(tightest, kind))) tightest = child;
+    if (free < count) continue;
+    if (tightest < 0 || free < freeIn(tightest, kind) || (rankOf(child) < rankOf(tightest) && alike(tightest, child))) tightest = child;
   }
   return tightest;
+}
+
+// Wholly free, and as a mirror image down to the CPUs.
+bool Board::alike(int one, int other) const {
+  const Layout::Branch& here = layout_->branches[at(one)];
+  const Layout::Branch& there = layout_->branches[at(other)];
+  if (here.size() != there.size()) return false;
+  for (int i = 0; i < here.size(); ++i) {
+    const std::size_t position = at(here.begin + i);
+    const std::size_t twin = at(there.begin + i);
+    if (owners_[position] != kFree || owners_[twin] != kFree || layout_->kinds[position] != layout_->kinds[twin]) return false;
+    for (std::size_t level = 0; level < kLevels; ++level) {
+      const int steps = layout_->paths[position][level] - layout_->paths[at(here.begin)][level];
+      if (layout_->paths[twin][level] - layout_->paths[at(there.begin)][level] != steps) return false;
+    }
+  }
+  return true;
 }
 
 bool Board::ownsOnCore(int core, int claimant) const {

@@ -3,11 +3,14 @@
 // Keep what is held: a claimant that has too many sheds from the domain in which it holds least (so it ends compact); one that has too few grows out
 // of the domains it already touches, nearest first. A newcomer goes into the tightest domain that holds it whole; where none does, into as few as
 // possible, in pieces that hold whole containers. Within a cache: first the free siblings of its own cores, then free cores, then halves beside its
-// own tenant, last halves beside others. Ties: lowest id. O(n log n + claimants * domains). Pure. Thread-compatible. Source: Liu & Guitart, IEEE
+// own tenant, last halves beside others. Ties: lowest id, but of wholly free domains that are alike the one that the caller ranks lowest
+// (newcomers.h): for J they are the same. O(n log n + claimants * domains). Pure. Thread-compatible. Source: Liu & Guitart, IEEE
 // CLOUD 2025 (group resource selection).
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "allocation/layout.h"
@@ -30,6 +33,8 @@ class Board {
   [[nodiscard]] int claimants() const { return static_cast<int>(tenants_.size()); }
   void give(int position, int claimant);  // from anybody
   void release(int position);
+  // Ranks per branch: of domains that are wholly free and alike, the one of the lowest rank is taken. Empty: the first is.
+  void prefer(std::vector<int> ranks) { ranks_ = std::move(ranks); }
 
   // Sheds `count` CPUs of the kind.
   void shed(int claimant, int kind, int count);
@@ -47,6 +52,8 @@ class Board {
   void spread(int branch, int claimant, int kind, int count, int chunk);
   [[nodiscard]] int inWholeCores(int branch, int kind) const;  // free CPUs of cores that are free as a whole
   [[nodiscard]] int tightestChild(const Layout::Branch& here, int kind, int count) const;
+  [[nodiscard]] int rankOf(int branch) const { return ranks_.empty() ? 0 : ranks_[static_cast<std::size_t>(branch)]; }
+  [[nodiscard]] bool alike(int one, int other) const;
   void takeCores(int branch, int claimant, int kind, int count);
   void takeFrom(int branch, int claimant, int kind, int count);
   [[nodiscard]] bool strangersOnCore(int core, int claimant) const;
@@ -57,6 +64,7 @@ class Board {
   std::vector<int> owners_;
   std::vector<std::vector<int>> owned_;
   std::vector<int> free_;
+  std::vector<int> ranks_;
 };
 
 }  // namespace coterie::allocation

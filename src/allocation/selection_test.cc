@@ -101,14 +101,6 @@ TEST(Assignment, Table) {
       << "fewer CPUs than containers: shared evenly";
   EXPECT_EQ(assign(machine, set("0-1"), {set("1"), set("1"), set("1"), {}}), (Sets{set("1"), set("1"), set("0"), set("0")}));
 }
-TEST(MemoryNodes, OfTheWholeSetAndNeverTooSmall) {
-  const Machine machine = testing::machineNamed("memory-only");  // nodes 0, 1 with four CPUs each, 4 and 250 without; 16 GiB each
-  const MemoryMap memory(machine);
-  EXPECT_EQ(memory.nodesFor(set("1-2"), Bytes(0)), set("0"));
-  EXPECT_EQ(memory.nodesFor(set("2-5"), Bytes(0)), set("0-1")) << "one container over two sockets allocates from both";
-  EXPECT_EQ(memory.nodesFor(set("1-2"), Bytes(std::int64_t{20} << 30)), set("0-1"));
-  EXPECT_EQ(memory.nodesFor(set("1-2"), Bytes(std::int64_t{1} << 50)), set("0-1,4,250")) << "all there is";
-}
 
 }  // namespace
 }  // namespace coterie::allocation

@@ -1,7 +1,7 @@
 // Every generated shape is planned for and replayed; the memory of devices is never given to a container.
 #include <gtest/gtest.h>
 
-#include "allocation/assignment.h"
+#include "allocation/memory_map.h"
 #include "allocation/plan_and_replay.h"
 #include "model/machine_generator.h"
 
@@ -28,7 +28,11 @@ TEST(Memory, OfDevicesIsNeverGivenToAContainer) {
     for (const MemoryNode& node : machine.memoryNodes) {
       if (node.cpus.empty()) continue;
       EXPECT_EQ(memory.nearest(node.cpus), CpuSet{node.id});
-      EXPECT_FALSE(memory.nodesFor(node.cpus, Bytes(std::int64_t{1} << 60)).intersects(devices)) << "not even when all else is full";
+      for (const MemoryTier tier : {MemoryTier::Usual, MemoryTier::Dram, MemoryTier::HighBandwidth, MemoryTier::Any}) {
+        EXPECT_FALSE(memory.nearest(node.cpus, tier).intersects(devices));
+        for (const std::size_t other : memory.order(node.cpus, tier))
+          EXPECT_FALSE(devices.contains(memory.nodes()[other].id)) << "not even when all else is full";
+      }
     }
   }
 }
@@ -40,7 +44,10 @@ TEST(Memory, OfACpuWithoutLocalMemoryIsNotADevices) {
   const MemoryMap memory(machine);
   EXPECT_EQ(memory.nearest(machine.memoryNodes[0].cpus), CpuSet{1});
   machine.memoryNodes[0].cpus = {};  // now no node claims them
-  EXPECT_EQ(MemoryMap(machine).nearest(shapeNamed("all-memories-32")->memoryNodes[0].cpus), (CpuSet{1, 3}));
+  const MemoryMap orphaned(machine);
+  const CpuSet cpus = shapeNamed("all-memories-32")->memoryNodes[0].cpus;
+  EXPECT_EQ(orphaned.nearest(cpus), CpuSet{1}) << "not the slow one";
+  EXPECT_EQ(orphaned.nearest(cpus, MemoryTier::Any), (CpuSet{1, 3}));
 }
 
 }  // namespace

@@ -103,6 +103,26 @@ struct StepItems {
     if (item.stepAside != kNoStep && !wayOf(item).aside.contains(cpu)) return item.stepAside;
     return item.narrow != kNoStep ? item.narrow : item.last;
   }
+  [[nodiscard]] static bool gains(const StepItem& item, int cpu) {
+    return item.way >= 0 && item.target->home.contains(cpu) && !item.state->home.contains(cpu);
+  }
+  // Is there somebody whom this group alone keeps out of where it goes?
+  [[nodiscard]] bool keptOut(const Layout& layout, int group) const {
+    for (const StepItem& item : all) {
+      if (item.settled || item.groupIndex == group) continue;
+      bool out = false;
+      bool byOthers = false;
+      for (const int position : wayOf(item).entering) {
+        for (const int other : leavers[static_cast<std::size_t>(position)]) {
+          const StepItem& leaver = at(other);
+          if (leaver.groupIndex == item.groupIndex || releaseOf(leaver, layout.ids[static_cast<std::size_t>(position)]) != kNoStep) continue;
+          (leaver.groupIndex == group ? out : byOthers) = true;
+        }
+      }
+      if (out && !byOthers) return true;
+    }
+    return false;
+  }
 };
 
 enum class Entry : std::uint8_t { Ready, Later, Never };  // may an item enter a CPU? In the order of how bad it is

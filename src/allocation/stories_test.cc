@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "allocation/decide.h"
 #include "allocation/replay.h"
@@ -184,6 +186,49 @@ TEST(Stories, TheSetsFollowTheCpusThatAreOnline) {
     machine = whole;
     const Plan again = decide(builder.snapshot, under(policy));
     return (homeOf(again, 0) | homeOf(again, 1)) == whole.online ? "" : "CPUs that came back are not used";
+  });
+}
+
+// k#113130: two nodes of 220 GB; a pod of 240 GB has both, one of 20 GB comes and goes, one of 10 GB comes. After a restart memory was given out
+// anew, in another order, and the last one was refused.
+TEST(Stories, MemoryIsRecoveredInWhateverOrder) {
+  testing::MachineShape shape{2, 1, 0, 8, 1};
+  constexpr std::int64_t kGigabyte = 1'000'000'000;
+  shape.nodeSize = Bytes(220 * kGigabyte);
+  const Machine machine = testing::regularMachine("2x220", shape);
+  rightUnderDrcAndWrongUnder(PolicyName::NoneSingle, [&](PolicyName policy) -> std::string {
+    SnapshotBuilder builder(machine);
+    std::vector<GroupState>& pods = builder.snapshot.groups;
+    const auto come = [&](std::int64_t gigabytes) {
+      ContainerState& container = asking(builder, 1, 8).containers.front();
+      container.expected = Bytes(gigabytes * kGigabyte);
+      applyAll(builder.snapshot, decide(builder.snapshot, under(policy)));
+      container.resident = std::exchange(container.expected, Bytes(0));
+    };
+    come(240);
+    come(20);
+    pods.erase(pods.begin() + 1);
+    come(10);
+    if (pods[0].containers[0].memoryNodes != set("0-1")) return "240 GB do not fit into " + pods[0].containers[0].memoryNodes.toString();
+    if (pods[1].containers[0].memoryNodes.count() != 1) return "10 GB have nodes " + pods[1].containers[0].memoryNodes.toString();
+
+    Snapshot restarted = builder.snapshot;  // nothing is remembered: only what is read back
+    restarted.pool = {};
+    restarted.bucket = {};
+    restarted.migration = {};
+    for (const bool written : {true, false}) {
+      for (int order = 0; order < 2; ++order) {
+        std::swap(restarted.groups[0], restarted.groups[1]);
+        const Plan plan = decide(restarted, under(policy));
+        for (std::size_t pod = 0; pod < 2; ++pod) {
+          if (plan.groups[pod].pending) return "one is refused";
+          if (plan.groups[pod].containers[0].memoryNodes != pods[pod].containers[0].memoryNodes) return "one has other nodes than before";
+        }
+        if (written && !plan.steps.empty()) return "something is written";
+      }
+      for (GroupState& pod : restarted.groups) pod.containers[0].memoryNodes = {};  // not even that can be read back
+    }
+    return "";
   });
 }
 

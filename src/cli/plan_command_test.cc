@@ -141,6 +141,26 @@ std::vector<std::string> wordsOf(const std::string& line) {
   return words;
 }
 
+TEST(PlanExamples, TheMapsOfTheDocumentationAreThoseThatAreDrawn) {
+  const std::string root = std::string(COTERIE_SOURCE_DIR) + "/";
+  std::ifstream file(root + "docs/maps/README.md");
+  ASSERT_TRUE(file.good());
+  int maps = 0;
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kPrompt = "    $ coterie plan node ";
+    if (!line.starts_with(kPrompt)) continue;
+    std::vector<std::string> words = wordsOf(line.substr(kPrompt.size()));
+    for (std::string& word : words) {
+      if (word.find(".yaml") != std::string::npos) word = root + word;
+    }
+    std::ifstream map(root + line.substr(line.rfind(' ') + 1));
+    const std::string drawn((std::istreambuf_iterator<char>(map)), std::istreambuf_iterator<char>());
+    EXPECT_TRUE(run(words).out == drawn) << "draw it anew: " << line;
+    ++maps;
+  }
+  EXPECT_EQ(maps, 4);
+}
+
 TEST(PlanExamples, EveryCommandOfTheReadmeRunsAndPrintsWhatItShows) {
   const std::string root = std::string(COTERIE_SOURCE_DIR) + "/";
   std::ifstream file(root + "examples/plan/README.md");

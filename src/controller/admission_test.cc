@@ -47,6 +47,7 @@ TEST_F(Admission, TooLittleMemoryIsPendingBeforeLoading) {
   putService("a", [](ModelServiceSpec& s) { s.memory = Bytes(200 << 20); });
   EXPECT_EQ(runtime.starts.size(), 1u);
   EXPECT_EQ(runtime.starts[0].memoryLimit, Bytes(200 << 20));
+  EXPECT_EQ(allocation.expected.at(runtime.starts[0].id), Bytes(200 << 20)) << "that is what its memory nodes are to have room for";
 }
 
 TEST_F(Admission, AFullMachineKeepsANewcomerWaitingAndTouchesNobody) {

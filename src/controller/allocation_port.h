@@ -46,7 +46,8 @@ class AllocationPort {
   [[nodiscard]] virtual IsolationTerms isolationTerms(Isolation level) const = 0;
   virtual void setGroup(const ServiceGroup& group) = 0;
   virtual void removeGroup(GroupId group) = 0;
-  virtual void instanceStarting(GroupId group, InstanceId instance) = 0;
+  // expected: of memory, what it is let in with.
+  virtual void instanceStarting(GroupId group, InstanceId instance, Bytes expected) = 0;
   virtual void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) = 0;
   virtual void instanceEnded(GroupId group, InstanceId instance) = 0;
 };

@@ -173,7 +173,8 @@ class FakeAllocation final : public AllocationPort {
   void removeGroup(GroupId group) override {
     if (groups.erase(group) != 1) ++errors;
   }
-  void instanceStarting(GroupId group, InstanceId instance) override {
+  void instanceStarting(GroupId group, InstanceId instance, Bytes memory) override {
+    expected[instance] = memory;
     if (!groups.contains(group) || !instances.insert(instance).second) ++errors;
   }
   void instanceReady(GroupId, InstanceId instance, const InstanceReady&) override {
@@ -190,6 +191,7 @@ class FakeAllocation final : public AllocationPort {
   MilliCpu capacity;
   std::map<GroupId, ServiceGroup> groups;
   std::set<InstanceId> instances;
+  std::map<InstanceId, Bytes> expected;  // of memory, as they were told
   int sets{0};
   int errors{0};
 };

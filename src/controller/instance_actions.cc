@@ -30,7 +30,7 @@ void InstanceReconciler::startInstance(ServiceRecord& record) {
   if (!record.reserved.empty()) record.reserved.pop_back();
   instance.started = ports_.loop.clock().wall();
   note(record, "Starting", "instance " + std::to_string(spec.id.value) + " is started with a limit of " + memoryText(spec.memoryLimit));
-  ports_.allocation.instanceStarting(record.group, spec.id);
+  ports_.allocation.instanceStarting(record.group, spec.id, spec.memoryLimit);
   const Status started = ports_.runtime.start(spec);
   if (started.ok()) return;
   ports_.loop.post([this, alive = alive_, id = spec.id, error = started.error()] {

@@ -9,6 +9,7 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/lane_spread.h"
+#include "linux/memory_reader.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -149,6 +150,11 @@ Result<ObservedContainer> AffinityController::observe(InstanceId id) const {
 ThreadUse AffinityController::threadUse(InstanceId id, int threadId) const {
   const auto found = containers_.find(id);
   return found == containers_.end() ? ThreadUse{{}, false, true} : threadUseOf(found->second.threads.pid, threadId);
+}
+
+ContainerMemory AffinityController::memoryOf(InstanceId id) const {
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? ContainerMemory{} : ContainerMemory{residentOf(found->second.threads.pid), std::nullopt};
 }
 
 Status AffinityController::placeSystem(const CpuSet& cpus) {

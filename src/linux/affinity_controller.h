@@ -26,6 +26,7 @@ class AffinityController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
+  [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
   void sweep() override;
   void restore() override;

@@ -11,6 +11,7 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/lane_spread.h"
+#include "linux/memory_reader.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -179,6 +180,12 @@ ThreadUse CgroupController::threadUse(InstanceId id, int threadId) const {
 Nanos CgroupController::cpuTime(InstanceId id, int threadId) const {
   const auto found = containers_.find(id);
   return found == containers_.end() ? Nanos{0} : found->second.times->of(threadId);
+}
+
+ContainerMemory CgroupController::memoryOf(InstanceId id) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return {};
+  return {residentOf(found->second.threads.pid), memoryPressureIn(found->second.leaves->homePressure)};
 }
 
 Status CgroupController::placeSystem(const CpuSet& cpus) {

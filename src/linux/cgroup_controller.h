@@ -25,6 +25,7 @@ struct CgroupLeaves {
   std::vector<std::string> directories;
   std::string homeThreads, loanThreads;  // the lists of who is there
   UniqueFd homeCpus, homeEffective, homeMems, homeWeight, loanCpus, loanMems;
+  UniqueFd homePressure;  // of memory; invalid: this version, or this kernel, has none
   std::vector<UniqueFd> joinHomeAsProcess, joinHome, joinLoans;
 };
 
@@ -38,6 +39,7 @@ class CgroupController : public CpuController {
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] Nanos cpuTime(InstanceId id, int threadId) const override;
+  [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
   void sweep() override;
   void restore() override;

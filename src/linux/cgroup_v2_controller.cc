@@ -133,6 +133,7 @@ Status CgroupV2Controller::makeLeaves(InstanceId id, CgroupLeaves& leaves) const
   if (const int error = writeText(tree_ + "/cgroup.subtree_control", "+cpuset +cpu"); error != 0)
     return cgroupError("cannot write", tree_ + "/cgroup.subtree_control", error);
   if (const int error = writeText(loans + "/cpu.idle", "1"); error != 0) return cgroupError("cannot write", loans + "/cpu.idle", error);
+  leaves.homePressure = openFor(home + "/memory.pressure", O_RDONLY);
   leaves.homeThreads = home + "/cgroup.threads";
   leaves.loanThreads = loans + "/cgroup.threads";
   leaves.joinHomeAsProcess.resize(2);

@@ -16,6 +16,7 @@
 #include "linux/cgroup_tree.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
+#include "linux/memory_reader.h"
 #include "linux/process_threads.h"
 
 namespace coterie::linux {
@@ -76,6 +77,7 @@ std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const F
   own->cpus = openFor(*directory + "/cpuset.cpus", O_RDWR);
   own->effective = openFor(*directory + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"), O_RDONLY);
   if (!own->cpus || !own->effective) return nullptr;
+  if (v2) own->pressure = openFor(*directory + "/memory.pressure", O_RDONLY);
   const CpuSet requested = setIn(own->cpus);
   if (!v2 && requested.empty()) return nullptr;  // a v1 cpuset that was never set up holds nobody
   originals.cpusets.push_back({*directory, v2, requested});
@@ -224,6 +226,15 @@ Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
 }
 
 ThreadUse ForeignController::threadUse(InstanceId /*id*/, int /*threadId*/) const { return {{}, false, true}; }
+
+ContainerMemory ForeignController::memoryOf(InstanceId id) const {
+  ContainerMemory memory;
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return memory;
+  for (const int pid : find_(id).processes) memory.resident += residentOf(pid);
+  if (found->second.own) memory.pressure = memoryPressureIn(found->second.own->pressure);
+  return memory;
+}
 
 Status ForeignController::placeSystem(const CpuSet& cpus) {
   system_ = cpus;

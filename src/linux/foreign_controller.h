@@ -41,6 +41,7 @@ class ForeignController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
+  [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
   void sweep() override;
   void restore() override;
@@ -51,6 +52,7 @@ class ForeignController final : public CpuController {
  private:
   struct OwnCpuset {
     UniqueFd cpus, effective;
+    UniqueFd pressure;  // of memory; invalid: there is none
   };
   struct Container {
     Originals originals;             // at most one cpuset

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/unique_fd.h"
+#include "linux/memory_reader.h"
 #include "ports/machine_source.h"
 
 namespace coterie::linux {
@@ -16,10 +18,12 @@ class LiveMachine final : public MachineSource {
   LiveMachine();
   [[nodiscard]] Result<Machine> read() override;
   [[nodiscard]] Result<MachineSets> poll() override;
+  [[nodiscard]] std::vector<NodeFree> memoryFree() override { return memory_.free(); }
 
  private:
   UniqueFd online_;
-  UniqueFd cpuset_;                      // effective CPU set of the cgroup of the start; invalid: none
+  UniqueFd cpuset_;  // effective CPU set of the cgroup of the start; invalid: none
+  NodeMemory memory_;
   std::optional<CpuSet> startAffinity_;  // set only if the user narrowed it below the cgroup's
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "linux/files.h"
+#include "linux/memory_reader.h"
 
 namespace coterie::linux {
 
@@ -119,5 +120,7 @@ int ProcProcesses::runnable() {
 }
 
 CpuSet ProcProcesses::cpus(int pid) { return affinityOf(pid).value_or(CpuSet{}); }
+
+Bytes ProcProcesses::resident(int pid) { return residentOf(pid); }
 
 }  // namespace coterie::linux

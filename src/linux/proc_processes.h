@@ -26,6 +26,7 @@ class ProcProcesses final : public ProcessSource {
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override;
   [[nodiscard]] int runnable() override;  // procs_running of /proc/stat
   [[nodiscard]] CpuSet cpus(int pid) override;
+  [[nodiscard]] Bytes resident(int pid) override;
 
  private:
   struct Known {

@@ -55,6 +55,14 @@ struct MemoryNode {
   friend bool operator==(const MemoryNode&, const MemoryNode&) = default;
 };
 
+// What of a memory node can be had at once: free, or held by pages of files that need only be dropped. It changes all the time, so it is no part of
+// the machine.
+struct NodeFree {
+  int node{0};  // id
+  Bytes free;
+  friend bool operator==(const NodeFree&, const NodeFree&) = default;
+};
+
 enum class DeviceKind : std::uint8_t { Gpu, Coprocessor, Network, Fabric, Storage };
 [[nodiscard]] std::string_view deviceKindName(DeviceKind kind);  // "gpu", "coprocessor", "network", "fabric", "storage"
 
@@ -63,6 +71,7 @@ struct Device {
   DeviceKind kind{DeviceKind::Network};
   CpuSet cpus;   // the online CPUs nearest to it; empty: unknown
   int node{-1};  // id of the memory node nearest to it; -1: unknown
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 struct Machine {

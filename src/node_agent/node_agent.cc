@@ -265,6 +265,7 @@ void NodeAgent::planObserved() {
       plan_node::ContainerEntry container;
       const auto before = observed_.find(g);
       if (before != observed_.end() && before->second.homes.count(id) > 0) container.home = before->second.homes.at(id) & usable;
+      for (const SeenProcess& process : roster_.members().at(id).processes) container.resident += ports_.processes.resident(process.pid);
       entry.containers.push_back(std::move(container));
     }
     file.groups.push_back(std::move(entry));
@@ -272,7 +273,7 @@ void NodeAgent::planObserved() {
   observed_.clear();
   pool_ = {};
   if (file.groups.empty() || usable.empty()) return;
-  const plan_node::NodePlan plan = plan_node::planNode(machine_, file, {allocation::PolicyName::Drc, reserved_});
+  const plan_node::NodePlan plan = plan_node::planNode(machine_, file, {allocation::PolicyName::Drc, reserved_, false});
   pool_ = plan.plan.pool;
   std::size_t row = 0;
   for (const auto& [g, ids] : members) {

@@ -88,6 +88,26 @@ struct AgentRig {
   }
 };
 
+// Two nodes of 16 GiB, and two servers of 10 GiB: they are planned for a node each, and nothing is said of memory nodes, which are not the agent's.
+TEST(NodeAgentTest, ServersWithMemoryGetANodeEachAndNothingIsSaidOfMemoryNodes) {
+  for (const Mode mode : {Mode::Observe, Mode::Enforce}) {
+    AgentRig rig;
+    rig.machine.set(testing::regularMachine("two nodes", {2, 1, 0, 2, 1}));
+    const int red = rig.begin("red");
+    const int blue = rig.begin("blue");
+    for (const int pid : {red, blue}) rig.processes.setResident(pid, Bytes(std::int64_t{10} << 30));
+    rig.start(kTwo, mode);
+    const auto homes = rig.homes();
+    ASSERT_EQ(homes.size(), 2U);
+    EXPECT_FALSE(homes.at("red").intersects(homes.at("blue")));
+    const AgentReport report = rig.node->report();
+    for (const GroupReport& group : report.groups) {
+      for (const std::string& reason : group.reasons)
+        EXPECT_EQ(reason.find("memory node"), std::string::npos) << "they are left as they are: " << reason;
+    }
+  }
+}
+
 TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
   AgentRig rig;
   const int red = rig.begin("red");

@@ -22,6 +22,12 @@ constexpr std::size_t kMostGroups = 10'000;
 constexpr std::int64_t kMostContainers = 1'000;  // per group, as spec.instances
 constexpr std::int64_t kMostLoanLanes = CpuSet::kMaxId;
 
+// Left out: the usual.
+allocation::MemoryTier memoryField(Fields& fields) {
+  const auto word = objects::wordField(fields, "memory", "memory", {"dram", "high-bandwidth", "any-tier"});
+  return static_cast<allocation::MemoryTier>(word ? *word + static_cast<std::size_t>(allocation::MemoryTier::Dram) : 0);
+}
+
 bool yesOrNo(Fields& fields, std::string_view name) {
   const Value* value = fields.find(name);
   if (value == nullptr) return false;
@@ -84,6 +90,8 @@ class Reader {
     group.latencyCritical = objects::latencyCriticalField(item);
     group.lend = static_cast<Lend>(objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0));
     group.isolation = objects::isolationField(item);
+    group.memory = memoryField(item);
+    group.device = item.text("device").value_or("");
     group.containers = containersOf(item, line);
     group.demand = objects::cpusField(item, "demand", Zero::Allowed, "demand");
     group.queued = yesOrNo(item, "queued");
@@ -134,6 +142,7 @@ class Reader {
       container.memoryNodes = objects::idsField(fields, "memoryNodes");
       container.loans = objects::idsField(fields, "loans");
       container.resident = objects::bytesField(fields, "resident", Bytes(0), Zero::Allowed, "memory");
+      container.expected = objects::bytesField(fields, "expected", Bytes(0), Zero::Allowed, "memory");
       container.cpuWeight = fields.whole("cpuWeight", {1, 10000});
       sayWhereListsAreCut(fields);
       fields.finish();

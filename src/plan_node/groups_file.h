@@ -14,8 +14,10 @@
 //       serviceClass: batch       # latency-critical (default) or batch
 //       lend: never               # when-idle (default) or never
 //       isolation: core           # what no other tenant shares: none (default), core, cache, node
+//       memory: high-bandwidth    # dram, high-bandwidth or any-tier; left out: the nearest, slow memory last
+//       device: gpu0              # a device of the machine (coterie machine show) to be near to; left out: none
 //       instances: 2              # containers: how many (default 1); or those that run, with what each has (left out: none):
-//       instances: [{home: 0-3, memoryNodes: 0, loans: 8-9, resident: 2Gi, cpuWeight: 100}]
+//       instances: [{home: 0-3, memoryNodes: 0, loans: 8-9, resident: 2Gi, expected: 3Gi, cpuWeight: 100}]
 //       demand: 1500m             # CPUs that it could use now; default 0
 //       queued: true              # requests wait although all own lanes are busy; default false
 //       loanLanes: 4              # per container; default: as many as maxCpus, or the machine's CPUs
@@ -51,6 +53,7 @@ struct ContainerEntry {
   CpuSet memoryNodes;
   CpuSet loans;  // a loan lane is awake on each
   Bytes resident;
+  Bytes expected;  // what it will need once it is loaded
   std::optional<std::int64_t> cpuWeight;
   int line{0};
 };
@@ -65,6 +68,8 @@ struct GroupEntry {
   bool latencyCritical{true};
   allocation::Lend lend{allocation::Lend::WhenIdle};
   allocation::Isolation isolation{allocation::Isolation::None};
+  allocation::MemoryTier memory{allocation::MemoryTier::Usual};
+  std::string device;                      // empty: none
   std::vector<ContainerEntry> containers;  // at least one
   MilliCpu demand;
   bool queued{false};

@@ -74,6 +74,7 @@ TEST(GroupsFile, EveryMistakeIsAnsweredWithFieldLineAndFix) {
       {"band", group("    band: hihg\n"), "6: groups[0].band: unknown band \"hihg\"; did you mean high?\n"},
       {"band, nothing near", group("    band: x\n"), "6: groups[0].band: unknown band \"x\"; known are high, normal and low\n"},
       {"class", group("    serviceClass: fast\n"), "6: groups[0].serviceClass: unknown class \"fast\"; known are latency-critical and batch\n"},
+      {"memory", group("    memory: x\n"), "6: groups[0].memory: unknown memory \"x\"; known are dram, high-bandwidth and any-tier\n"},
       {"lending", group("    lend: nevr\n"), "6: groups[0].lend: unknown rule of lending \"nevr\"; did you mean never?\n"},
       {"queued", group("    queued: 3\n"), "6: groups[0].queued: wanted true or false, found a whole number\n"},
       {"loan lanes", group("    loanLanes: -1\n"), "6: groups[0].loanLanes: wanted a whole number from 0 to 65536, found -1\n"},
@@ -129,6 +130,7 @@ TEST(GroupsFile, WhatIsLeftOutHasItsDefault) {
   EXPECT_TRUE(one.containers[0].home.empty());
   EXPECT_FALSE(one.queued);
   EXPECT_FALSE(one.loanLanes);
+  EXPECT_EQ(one.memory, allocation::MemoryTier::Usual);
   EXPECT_EQ(one.line, 4);
   EXPECT_EQ(read.file.tenants.at(0).weight, 100);
   EXPECT_EQ(read.file.tenants.at(0).cap.value, 0);
@@ -139,8 +141,9 @@ TEST(GroupsFile, EveryFieldIsRead) {
   const ReadGroups read = readGroups(
       "tenants:\n  - {name: a, weight: 7, quota: {cpus: 1500m}}\n  - name: b\n"
       "groups:\n  - name: x\n    tenant: b\n    weight: 9\n    band: low\n    minCpus: 250m\n    maxCpus: 2.5\n    serviceClass: batch\n    lend: "
-      "never\n"
-      "    instances:\n      - {home: 0-1, memoryNodes: 1, loans: \"7,9\", resident: 2Gi}\n      - {}\n    demand: 3\n    queued: true\n    "
+      "never\n    memory: high-bandwidth\n    device: gpu0\n"
+      "    instances:\n      - {home: 0-1, memoryNodes: 1, loans: \"7,9\", resident: 2Gi, expected: 3Gi}\n      - {}\n    demand: 3\n    queued: "
+      "true\n    "
       "loanLanes: 4\n"
       "  - {name: y, tenant: a, instances: 3, band: high}\npool: 4-5\n");
   ASSERT_TRUE(read.faults.empty());
@@ -159,6 +162,9 @@ TEST(GroupsFile, EveryFieldIsRead) {
   EXPECT_EQ(x.containers[0].memoryNodes, CpuSet{1});
   EXPECT_EQ(x.containers[0].loans, (CpuSet{7, 9}));
   EXPECT_EQ(x.containers[0].resident.value, std::int64_t{2} << 30);
+  EXPECT_EQ(x.containers[0].expected.value, std::int64_t{3} << 30);
+  EXPECT_EQ(x.memory, allocation::MemoryTier::HighBandwidth);
+  EXPECT_EQ(x.device, "gpu0");
   EXPECT_TRUE(x.containers[1].home.empty());
   EXPECT_EQ(x.demand.value, 3000);
   EXPECT_TRUE(x.queued);

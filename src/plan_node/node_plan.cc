@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/newcomers.h"
 #include "allocation/objective.h"
 #include "allocation/selection.h"
 
@@ -45,6 +46,8 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
   state.latencyCritical = entry.latencyCritical;
   state.lend = entry.lend;
   state.isolation = entry.isolation;
+  state.memory = entry.memory;
+  state.device = entry.device;
   state.loanLanes = loanLanesOf(entry, usableCpus);
   state.joined = Instant{} + Nanos(static_cast<std::int64_t>(index));
   state.demand = entry.demand;
@@ -58,6 +61,7 @@ allocation::GroupState stateOf(const GroupsFile& file, std::size_t index, int us
     made.loans = container.loans;
     made.awakeLoanLanes = container.loans.count();
     made.resident = container.resident;
+    made.expected = container.expected;
     made.cpuWeight = container.cpuWeight.value_or(container.home.empty() ? kDefaultWeight : 0);
   }
   return state;
@@ -81,7 +85,8 @@ std::int64_t costOf(const allocation::Layout& layout, const allocation::Snapshot
         if (board.owner(position) == allocation::kFree) board.give(position, g);
       }
     }
-    cost += allocation::groupCost(layout, board.owned(g), containers);
+    const CpuSet device = allocation::deviceCpus(*snapshot.machine, snapshot.groups[at(g)]);
+    cost += allocation::groupCost(layout, board.owned(g), containers) + allocation::deviceCost(allocation::awayFrom(layout, device), board.owned(g));
   }
   return cost + allocation::groupCost(layout, board.owned(poolClaimant), {board.owned(poolClaimant)}) + allocation::boardCost(board);
 }
@@ -162,6 +167,7 @@ NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequ
   for (std::size_t g = 0; g < file.groups.size(); ++g) node.snapshot.groups.push_back(stateOf(file, g, node.usable.count(), nextInstance));
   allocation::Config config;
   config.policy = request.policy;
+  config.memoryNodes = request.memoryNodes;
   node.plan = allocation::decide(node.snapshot, config);
   if (!node.usable.empty()) addCosts(node);
   addChanges(node);

@@ -26,7 +26,8 @@ namespace coterie::plan_node {
 
 struct PlanRequest {
   allocation::PolicyName policy{allocation::PolicyName::Drc};
-  CpuSet reserved;  // for Coterie itself: never in a set
+  CpuSet reserved;         // for Coterie itself: never in a set
+  bool memoryNodes{true};  // false: they are not to be set, and nothing is said of them
 };
 
 // A container that had a home and gets another one.

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,12 @@ struct ThreadUse {
   bool vanished{false};
 };
 
+// What a container has of the machine's memory, and whether it waits for more.
+struct ContainerMemory {
+  Bytes resident;               // of all its processes together; 0: it has gone
+  std::optional<int> pressure;  // PSI "some", ten-second average, permille; nothing: the kernel does not say it of this container alone
+};
+
 enum class LanePlace : std::uint8_t { Home, Loans };
 
 class CpuController {
@@ -108,6 +115,8 @@ class CpuController {
   [[nodiscard]] virtual ThreadUse threadUse(InstanceId id, int threadId) const = 0;
   // Of that, the CPU time alone, 0 if it has gone: asked of every lane each second, so as cheap as an adapter can.
   [[nodiscard]] virtual Nanos cpuTime(InstanceId id, int threadId) const { return threadUse(id, threadId).cpu; }
+  // A few small reads: for every few seconds.
+  [[nodiscard]] virtual ContainerMemory memoryOf(InstanceId id) const = 0;
   // Puts Coterie's own process (gateway, agent, store) on these CPUs.
   [[nodiscard]] virtual Status placeSystem(const CpuSet& cpus) = 0;
   // Removes what the kernel did not release earlier; cheap when there is nothing.

@@ -116,6 +116,22 @@ TEST_P(CpuControllerContract, TheKernelAgrees) {
   EXPECT_EQ(harness_.whereMayRun(container.loanLaneThreads[0]), second_);
 }
 
+TEST_P(CpuControllerContract, AContainersMemoryIsToldUntilItEnds) {
+  const ContainerRegistration container = added(1, 2);
+  for (const CpuSet& cpus : {CpuSet{}, first_}) {  // floating, and placed
+    if (!cpus.empty()) {
+      EXPECT_EQ(home(1, cpus), 0);
+    }
+    const ContainerMemory memory = controller().memoryOf(InstanceId(1));
+    EXPECT_GT(memory.resident, Bytes(0));
+    EXPECT_GE(memory.pressure.value_or(0), 0);
+    EXPECT_LE(memory.pressure.value_or(0), 1000);
+  }
+  EXPECT_EQ(controller().memoryOf(InstanceId(2)).resident, Bytes(0)) << "nobody of that id";
+  harness_.endProcess(container.pid);
+  EXPECT_EQ(controller().memoryOf(InstanceId(1)).resident, Bytes(0)) << "it has gone";
+}
+
 TEST_P(CpuControllerContract, OwnLanesSpreadOverTheHomeAndFloatAgain) {
   if (!controller().traits().lanes) return;
   const ContainerRegistration container = added(1, 3, 1);

@@ -3,10 +3,12 @@
 //   INSTANTIATE_TEST_SUITE_P(Live, MachineSourceContract, ::testing::Values(SourceUnderTest{"live", makeLive}), sourceName);
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +58,22 @@ TEST_P(MachineSourceContract, ReadingAgainGivesTheSame) {
   EXPECT_EQ(first.online, second.online);
   ASSERT_EQ(first.domains.size(), second.domains.size());
   for (std::size_t i = 0; i < first.domains.size(); ++i) EXPECT_EQ(first.domains[i].cpus, second.domains[i].cpus);
+}
+
+TEST_P(MachineSourceContract, WhatIsFreeIsOfItsNodesAndNotMoreThanTheyHave) {
+  const Machine machine = *source_->read();
+  const std::vector<NodeFree> free = source_->memoryFree();
+  EXPECT_FALSE(free.empty());
+  int last = -1;
+  for (const NodeFree& one : free) {
+    EXPECT_GT(one.node, last) << "ascending";
+    last = one.node;
+    const auto node =
+        std::find_if(machine.memoryNodes.begin(), machine.memoryNodes.end(), [&](const MemoryNode& known) { return known.id == one.node; });
+    ASSERT_NE(node, machine.memoryNodes.end()) << one.node;
+    EXPECT_GE(one.free, Bytes(0));
+    EXPECT_LE(one.free, node->size);
+  }
 }
 
 }  // namespace coterie::contract

@@ -24,6 +24,8 @@ class ProcessSource {
   [[nodiscard]] virtual int runnable() = 0;
   // Where its first thread may run.
   [[nodiscard]] virtual CpuSet cpus(int pid) = 0;
+  // Of memory, pages that it shares included.
+  [[nodiscard]] virtual Bytes resident(int pid) = 0;
 };
 
 }  // namespace coterie

@@ -79,9 +79,11 @@ TEST_P(ProcessSourceContract, ThreadsAndTheirTimes) {
 TEST_P(ProcessSourceContract, WhoHasGoneIsAValue) {
   const int pid = harness_.begin(1);
   EXPECT_FALSE(harness_.source->cpus(pid).empty());
+  EXPECT_GT(harness_.source->resident(pid), Bytes(0));
   harness_.end(pid);
   EXPECT_TRUE(harness_.source->threads(pid).empty());
   EXPECT_TRUE(harness_.source->cpus(pid).empty());
+  EXPECT_EQ(harness_.source->resident(pid), Bytes(0));
 }
 
 }  // namespace coterie::contract

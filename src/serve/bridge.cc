@@ -185,7 +185,7 @@ void Bridge::removeGroup(GroupId group) {
   drc_->removeGroup(group);
 }
 
-void Bridge::instanceStarting(GroupId group, InstanceId instance) { drc_->instanceStarting(group, instance); }
+void Bridge::instanceStarting(GroupId group, InstanceId instance, Bytes expected) { drc_->instanceStarting(group, instance, expected); }
 void Bridge::instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) { drc_->instanceReady(group, instance, ready); }
 void Bridge::instanceEnded(GroupId, InstanceId instance) { drc_->instanceEnded(instance); }
 

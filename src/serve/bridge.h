@@ -75,7 +75,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation level) const override;
   void setGroup(const controller::ServiceGroup& group) override;
   void removeGroup(GroupId group) override;
-  void instanceStarting(GroupId group, InstanceId instance) override;
+  void instanceStarting(GroupId group, InstanceId instance, Bytes expected) override;
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) override;
   void instanceEnded(GroupId group, InstanceId instance) override;
 

@@ -72,7 +72,7 @@ class BridgeTest : public gateway::GatewayTest {
     ready.ownLaneThreads = container.ownLaneThreads;
     ready.serviceThreads = container.serviceThreads;
     ready.speeds = {{1, Millis(1), Millis(1), Millis(1)}};
-    bridge.instanceStarting(GroupId(0), instance);
+    bridge.instanceStarting(GroupId(0), instance, Bytes(0));
     bridge.instanceReady(GroupId(0), instance, ready);
     bridge.addInstance(kService, "v1", instance, ready);
     turn();

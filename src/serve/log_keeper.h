@@ -53,9 +53,9 @@ class LogKeeper final : public controller::GatewayPort, public controller::Alloc
     groups_.erase(group);
     allocation_.removeGroup(group);
   }
-  void instanceStarting(GroupId group, InstanceId instance) override {
+  void instanceStarting(GroupId group, InstanceId instance, Bytes expected) override {
     if (const auto found = groups_.find(group); found != groups_.end()) book_.started(instance, found->second);
-    allocation_.instanceStarting(group, instance);
+    allocation_.instanceStarting(group, instance, expected);
   }
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) override { allocation_.instanceReady(group, instance, ready); }
   void instanceEnded(GroupId group, InstanceId instance) override { allocation_.instanceEnded(group, instance); }

@@ -101,7 +101,7 @@ struct CountingPorts final : controller::GatewayPort, controller::AllocationPort
   [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
   void setGroup(const controller::ServiceGroup&) override { ++calls; }
   void removeGroup(GroupId) override { ++calls; }
-  void instanceStarting(GroupId, InstanceId) override { ++calls; }
+  void instanceStarting(GroupId, InstanceId, Bytes) override { ++calls; }
   void instanceReady(GroupId, InstanceId, const InstanceReady&) override { ++calls; }
   void instanceEnded(GroupId, InstanceId) override { ++calls; }
 };
@@ -115,7 +115,7 @@ TEST(LogKeeper, passesEveryWordOn) {
   keeper.setTenant(TenantName("audio"), {});
   keeper.setService({});
   keeper.setGroup({});
-  keeper.instanceStarting(GroupId(0), InstanceId(1));
+  keeper.instanceStarting(GroupId(0), InstanceId(1), Bytes(0));
   keeper.instanceReady(GroupId(0), InstanceId(1), {});
   keeper.addInstance(kSpeech, "v", InstanceId(1), {});
   keeper.suspendInstance(InstanceId(1));
@@ -140,13 +140,13 @@ TEST(LogKeeper, aStoppedServiceKeepsItsLinesAndADeletedOneLeavesNothing) {
   group.id = GroupId(3);
   group.service = kSpeech;
   keeper.setGroup(group);
-  keeper.instanceStarting(GroupId(3), InstanceId(1));
+  keeper.instanceStarting(GroupId(3), InstanceId(1), Bytes(0));
   book.append(InstanceId(1), "hello\n", {});
   keeper.instanceGone(InstanceId(1));
   keeper.removeGroup(GroupId(3));
   EXPECT_EQ(book.read(kSpeech, std::nullopt, 10).lines.size(), 1U) << "stopped";
   keeper.setGroup(group);
-  keeper.instanceStarting(GroupId(3), InstanceId(2));
+  keeper.instanceStarting(GroupId(3), InstanceId(2), Bytes(0));
   keeper.removeService(kSpeech);
   book.append(InstanceId(2), "still draining\n", {});
   EXPECT_TRUE(book.read(kSpeech, std::nullopt, 10).lines.empty());
@@ -164,7 +164,7 @@ TEST(LogKeeper, twoHundredServicesThatCameAndWentLeaveNothing) {
     group.id = GroupId(i);
     group.service = {"audio", "service-" + std::to_string(i)};
     keeper.setGroup(group);
-    keeper.instanceStarting(group.id, InstanceId(i));
+    keeper.instanceStarting(group.id, InstanceId(i), Bytes(0));
     book.append(InstanceId(i), "a line\nand half a", {});
     keeper.removeService(group.service);
     keeper.instanceGone(InstanceId(i));

@@ -219,6 +219,17 @@ ThreadUse FakeCpuController::threadUse(InstanceId id, int threadId) const {
   return containers_.count(id) == 0 ? ThreadUse{{}, false, true} : use == uses_.end() ? ThreadUse{} : use->second;
 }
 
+ContainerMemory FakeCpuController::memoryOf(InstanceId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = containers_.find(id);
+  return found == containers_.end() || processes_.count(found->second.threads.pid) == 0 ? ContainerMemory{} : found->second.memory;
+}
+
+void FakeCpuController::setMemory(InstanceId id, ContainerMemory memory) {
+  const std::lock_guard lock(mutex_);
+  containers_.at(id).memory = memory;
+}
+
 Status FakeCpuController::placeSystem(const CpuSet& cpus) {
   system_ = cpus;
   return {};

@@ -41,6 +41,7 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
+  [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
   void sweep() override {}
   void restore() override;
@@ -50,6 +51,7 @@ class FakeCpuController final : public CpuController {
   void endProcess(int pid);
   void agentKilled();  // what is written stays, nothing is registered; who is added again is as it was
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
+  void setMemory(InstanceId id, ContainerMemory memory);  // of a registered one; until then a mebibyte, and no pressure
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
   void hang(InstanceId id, CpuChangeKind kind) { fail(id, kind, kHangs); }
   void heal() { faults_.clear(); }
@@ -76,6 +78,7 @@ class FakeCpuController final : public CpuController {
     bool lent{false};
     CpuSet laneCpus;
     std::int64_t weight{100};
+    ContainerMemory memory{Bytes(1 << 20), 0};
     std::set<int> lanesAtHome;
   };
   static int executeCall(void* context, const PreparedWrite& write);

@@ -28,6 +28,10 @@ class FakeProcesses final : public ProcessSource {
     const auto found = processes_.find(pid);
     return found == processes_.end() ? CpuSet{} : found->second.cpus;
   }
+  [[nodiscard]] Bytes resident(int pid) override {
+    const auto found = processes_.find(pid);
+    return found == processes_.end() ? Bytes(0) : found->second.resident;
+  }
 
   // A new process of the command; its threads have the ids pid, pid + 1, ...
   // pid 0: any.
@@ -40,6 +44,7 @@ class FakeProcesses final : public ProcessSource {
     return pid;
   }
   void end(int pid) { processes_.erase(pid); }
+  void setResident(int pid, Bytes resident) { processes_.at(pid).resident = resident; }
   // Each thread of the process ran, and waited, for so long.
   void run(int pid, Nanos ran, Nanos waited) {
     for (ThreadTimes& thread : processes_.at(pid).threads) thread.run += ran, thread.waited += waited;
@@ -54,6 +59,7 @@ class FakeProcesses final : public ProcessSource {
     SeenProcess seen;
     std::vector<ThreadTimes> threads;
     CpuSet cpus;
+    Bytes resident{1 << 20};
   };
   std::map<int, Process> processes_;
   int next_{100000};

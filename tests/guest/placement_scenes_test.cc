@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "linux/files.h"
+#include "linux/memory_reader.h"
 #include "scene.h"
 
 namespace coterie::guest {
@@ -143,6 +146,79 @@ TEST_F(Numa, MemoryLiesOnTheNodesOfAContainerThatHadToMove) {
   }
   EXPECT_EQ(pages.near, pages.all);
   figure(fmt::format("memory nodes {} before, {} after; {} of {} pages there", before.toString(), after.toString(), pages.near, pages.all));
+}
+
+// Pages move no faster than the budget says: of two containers that have to leave a node one is gathered on its new node at once, the pages of the
+// other stay where they are until it is paid for.
+TEST_F(Numa, PagesFollowTheirContainersWithinTheBudget) {
+  constexpr Bytes kMuch{32LL << 20};
+  Bytes each;
+  {
+    testing::ChildProcess like(3);
+    static_cast<void>(like.touch(kMuch));
+    each = linux::residentOf(like.pid());
+  }
+  agent::DrcConfig config;
+  config.reserved = CpuSet{};
+  config.memoryInterval = Millis(500);
+  config.allocation.migrationPerMinute = Bytes(each.value * 17 / 10);
+  begin(config);
+  if ((nodesOf(machine(), usable()) & nodesWithMemory()).count() != 2) GTEST_SKIP() << "needs two nodes with CPUs and memory";
+  add(apply::service(1), 4);
+  settle();
+  std::map<InstanceId, std::uint64_t> touched;
+  for (const auto& [id, one] : node().containers()) touched[id] = one.process->touch(kMuch);
+  const auto told = [this, &each] {
+    const auto view = node().drc().explainGroup(GroupId(1));
+    return std::all_of(view->containers.begin(), view->containers.end(),
+                       [&](const agent::ContainerView& one) { return one.resident.value > each.value / 2; });
+  };
+  ASSERT_TRUE(node().passUntil(told, Seconds(60))) << "what is resident is not known";
+  const auto narrow = [this](InstanceId id) { return node().seen(id).memoryNodes.count() == 1; };
+  ASSERT_TRUE(node().passUntil([&] { return std::all_of(touched.begin(), touched.end(), [&](const auto& one) { return narrow(one.first); }); },
+                               Seconds(200)));
+  node().pass(Seconds(35));  // the budget has enough for one again
+  std::map<InstanceId, CpuSet> before;
+  for (const auto& [id, address] : touched) before[id] = node().seen(id).memoryNodes;
+
+  agent::GroupSpec newcomer = apply::service(2);
+  newcomer.isolation = Isolation::Node;
+  newcomer.floor = MilliCpu(1000);
+  add(newcomer, 1);
+  settle();
+  expectSound();
+  std::vector<InstanceId> moved, waiting;
+  for (const auto& [id, nodes] : before) {
+    const CpuSet now = node().seen(id).memoryNodes;
+    if (now == nodes) continue;
+    (now.count() == 1 ? moved : waiting).push_back(id);
+  }
+  ASSERT_EQ(moved.size(), 1U);
+  ASSERT_EQ(waiting.size(), 1U);
+  const auto pagesOn = [&](InstanceId id, const CpuSet& nodes) {
+    Pages pages;
+    for (const auto& [one, count] : pagesByNode(node().containers().at(id).process->pid(), touched.at(id))) {
+      pages.all += count;
+      if (nodes.contains(one)) pages.near += count;
+    }
+    return pages;
+  };
+  const Pages gathered = pagesOn(moved[0], node().seen(moved[0]).memoryNodes);
+  EXPECT_EQ(gathered.near, gathered.all);
+  const Pages stayed = pagesOn(waiting[0], before[waiting[0]]);
+  EXPECT_EQ(stayed.near, stayed.all) << "widening moves no page";
+  const auto view = node().drc().explainGroup(GroupId(1));
+  EXPECT_TRUE(std::any_of(view->reasons.begin(), view->reasons.end(),
+                          [](const allocation::Reason& one) { return one.code == allocation::ReasonCode::MemoryNarrowDeferred; }));
+  const Instant from = node().loop().clock().now();
+  EXPECT_TRUE(node().passUntil([&] { return narrow(waiting[0]); }, Seconds(60)));
+  const Nanos waited = node().loop().clock().now() - from;
+  settle();
+  const Pages last = pagesOn(waiting[0], node().seen(waiting[0]).memoryNodes);
+  EXPECT_EQ(last.near, last.all);
+  figure(fmt::format("{} MiB a minute for two of {} MiB: one at once ({} of {} pages), one after {} ({} of {} pages, none before)",
+                     config.allocation.migrationPerMinute.value >> 20, each.value >> 20, gathered.near, gathered.all, secondsText(waited), last.near,
+                     last.all));
 }
 
 class Isolated : public Scene {};

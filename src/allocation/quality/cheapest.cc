@@ -180,10 +180,23 @@ class Search {
 
   // Everybody's place is known: the containers of each group, every group for itself.
   void finish(std::int64_t cost) {
-    for (std::size_t owner = 0; owner < owners_.size() && cost < best_; ++owner) cost += kQuarters * splitCost(owner);
+    for (std::size_t owner = 0; owner < owners_.size() && cost < best_; ++owner) cost += kQuarters * (splitCost(owner) + 2 * away(owner));
     if (cost >= best_) return;
     best_ = cost;
     found_ = holder_;
+  }
+
+  [[nodiscard]] std::int64_t away(std::size_t owner) const {
+    const CpuSet& device = owners_[owner].device;
+    if (device.empty() || totals_[owner] == 0) return 0;
+    int least = 16;
+    for (int near = 0; near < tree_.size(); ++near) {
+      if (!device.contains(tree_.cpu(near).id)) continue;
+      for (int place = first_[owner]; place <= last_[owner]; ++place) {
+        if (holder_[at(place)] == static_cast<int>(owner)) least = std::min(least, tree_.distance(place, near));
+      }
+    }
+    return least;
   }
 
   [[nodiscard]] std::vector<Split::Run> runsOf(std::size_t owner, const std::vector<int>& holders) const {
@@ -241,7 +254,11 @@ class Search {
 }  // namespace
 
 std::optional<std::vector<Owner>> cheapest(const Snapshot& snapshot, const std::vector<Owner>& owners, std::int64_t below) {
-  const Tree tree(snapshot);
+  std::vector<CpuSet> devices;
+  for (const Owner& owner : owners) {
+    if (!owner.device.empty()) devices.push_back(owner.device);
+  }
+  const Tree tree(snapshot, std::move(devices));
   return Search(tree, owners, below).result();
 }
 

@@ -202,6 +202,9 @@ std::vector<Owner> ownersOf(const Snapshot& snapshot, const Plan& plan) {
     owner.tenant = snapshot.groups[g].tenant.value;
     owner.isolation = snapshot.groups[g].isolation;
     for (const ContainerTarget& container : target.containers) owner.homes.push_back(container.home);
+    for (const Device& device : snapshot.machine->devices) {
+      if (!snapshot.groups[g].device.empty() && device.name == snapshot.groups[g].device) owner.device = device.cpus;
+    }
   }
   if (!plan.pool.empty()) owners.push_back({0, true, Isolation::None, {plan.pool}});
   return owners;
@@ -226,6 +229,11 @@ std::int64_t costOf(const Snapshot& snapshot, const std::vector<Owner>& owners) 
     const CpuSet all = owner.all();
     for (const CpuSet& home : owner.homes) cost += 4 * home.count() * span(home);
     cost += all.count() * span(all);
+    std::int64_t away = owner.device.empty() ? 0 : 16;
+    for (const int one : all) {
+      for (const int near : owner.device) away = std::min(away, span(CpuSet{one, near}));
+    }
+    cost += 4 * 2 * away;
     used |= all;
   }
   std::map<int, CpuSet> cores;

@@ -6,9 +6,9 @@
 // over tenants, then over each tenant's groups, by bisection of the level in real numbers; so decide()'s integers, which round once per layer, may
 // differ by kRounding. Caps of tenants are not in it: instances have none. J the least cost over all ways to hand each claimant as many CPUs of each
 // kind as it has, isolated groups in whole units, and to split them among its containers. Depth first over CPUs in the order of the machine's tree.
-// Equivalent CPUs, cores, caches, nodes and sockets below one parent are kept in ascending order of what they hold, so of all mirror images one is
-// looked at; a branch ends where what is already certain (cores, caches, spans so far) reaches the best. Exponential: for machines of a dozen CPUs.
-// Costs are in quarters, as spans of groups weigh a quarter. Pure. Thread-compatible.
+// Nearness to a device is counted when all have their CPUs. Equivalent CPUs, cores, caches, nodes and sockets below one parent are kept in ascending
+// order of what they hold, so of all mirror images one is looked at; a branch ends where what is already certain (cores, caches, spans so far)
+// reaches the best. Exponential: for machines of a dozen CPUs. Costs are in quarters, as spans of groups weigh a quarter. Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct Owner {
   bool pool{false};
   Isolation isolation{Isolation::None};
   std::vector<CpuSet> homes;  // of its containers; the pool's: one
+  CpuSet device{};            // the CPUs nearest to the device that it names; empty: it names none, or nobody knows where it is
   [[nodiscard]] CpuSet all() const;
 };
 

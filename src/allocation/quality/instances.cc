@@ -35,6 +35,17 @@ Machine withOffline(std::string name, MachineShape shape, const CpuSet& offline)
   return regularMachine(std::move(name), shape);
 }
 
+// One near the last node, one near the first cache.
+void addDevices(Machine& machine) {
+  CpuSet node, cache;
+  for (const Domain& domain : machine.domains) {
+    if (domain.level == DomainLevel::Node) node = domain.cpus;
+    if (domain.level == DomainLevel::Cache && cache.empty()) cache = domain.cpus;
+  }
+  machine.devices.push_back({"far", DeviceKind::Gpu, node, -1});
+  if (!cache.empty()) machine.devices.push_back({"near", DeviceKind::Network, cache, -1});
+}
+
 // Sockets, nodes per socket, caches per node, cores per cache, threads.
 std::vector<SmallMachine> makeMachines() {
   std::vector<SmallMachine> made;
@@ -59,6 +70,7 @@ std::vector<SmallMachine> makeMachines() {
   made.push_back({twoKinds(), false});
   made.push_back({withOffline("half-a-core-7", {2, 1, 0, 2, 2}, {7}), false});
   made.push_back({withOffline("uneven-caches-6", {1, 1, 2, 4, 1}, {6, 7}), false});
+  for (SmallMachine& one : made) addDevices(one.machine);
   return made;
 }
 
@@ -91,6 +103,10 @@ Snapshot instanceOf(std::uint64_t seed) {
     if (rng.chance(40)) group.ceiling = MilliCpu(rng.chance(80) ? 1000 * rng.between(1, cpus) : rng.between(300, 1000 * cpus));
     if (little && rng.chance(50)) group.ceiling = MilliCpu(rng.between(100, 900));
     if (isolating && rng.chance(50)) group.isolation = static_cast<Isolation>(rng.between(1, 3));
+  }
+  for (GroupState& group : builder.snapshot.groups) {  // last, so that all else is as it was without
+    const auto& devices = small.machine.devices;
+    if (rng.chance(20)) group.device = devices[static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(devices.size()) - 1))].name;
   }
   return builder.snapshot;
 }
@@ -126,8 +142,8 @@ std::string describe(const Snapshot& snapshot, const Plan& plan, const Judgement
     text += "  group " + std::to_string(group.id.value) + ": tenant " + std::to_string(group.tenant.value) + " weight " +
             std::to_string(group.tenantWeight) + "/" + std::to_string(group.weight) + ", band " + std::to_string(static_cast<int>(group.band)) +
             ", floor " + std::to_string(group.floor.value) + ", ceiling " + std::to_string(group.ceiling.value) + ", isolation " +
-            std::to_string(static_cast<int>(group.isolation)) + " | entitled " + std::to_string(target.entitlement.value) + " (fair " +
-            std::to_string(fair[g]) + ")";
+            std::to_string(static_cast<int>(group.isolation)) + (group.device.empty() ? "" : ", device " + group.device) + " | entitled " +
+            std::to_string(target.entitlement.value) + " (fair " + std::to_string(fair[g]) + ")";
     text += target.pending ? ", waits" : target.inPool ? ", in the pool:" : ":";
     text += pending[g] == target.pending ? "" : " (should be the other way)";
     for (const ContainerTarget& container : target.containers) text += " [" + container.home.toString() + "]";

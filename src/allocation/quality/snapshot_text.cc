@@ -19,7 +19,7 @@ std::string text(const Snapshot& snapshot) {
         << (isolated(group) ? " isolation " + std::to_string(static_cast<int>(group.isolation)) : "") << "\n";
     for (const ContainerState& one : group.containers) {
       out << "    " << one.id.value << " home " << one.home.toString() << " loans " << one.loans.toString() << " nodes " << one.memoryNodes.toString()
-          << "\n";
+          << " needs " << one.resident.value << "/" << one.expected.value << (one.memoryPressure > 0 ? " pressed" : "") << "\n";
     }
   }
   return out.str();

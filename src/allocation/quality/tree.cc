@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace coterie::allocation::quality {
 
@@ -19,7 +20,7 @@ int domainOf(const Cpu& cpu, int depth) {
 }
 }  // namespace
 
-Tree::Tree(const Snapshot& snapshot) {
+Tree::Tree(const Snapshot& snapshot, std::vector<CpuSet> marked) : marked_(std::move(marked)) {
   const Machine& machine = *snapshot.machine;
   usable_ = (machine.allowed & machine.online) - snapshot.reserved - machine.isolated;
   for (const Cpu& cpu : machine.cpus) {
@@ -52,7 +53,7 @@ void Tree::addDepth(int depth) {
   }
 }
 
-// What makes two domains mirror images: the kinds of the CPUs and where the domains below begin.
+// What makes two domains mirror images: the kinds of the CPUs, their marks, and where the domains below begin.
 std::string Tree::insides(int depth, const Span& span) const {
   std::string text;
   for (int place = span.begin; place < span.end; ++place) {
@@ -60,6 +61,7 @@ std::string Tree::insides(int depth, const Span& span) const {
       if (spans(below)[at(spanAt(below, place))].begin == place) text += static_cast<char>('a' + below);
     }
     text += static_cast<char>('0' + cpu(place).kind);
+    for (const CpuSet& set : marked_) text += set.contains(cpu(place).id) ? '+' : '-';
   }
   return text;
 }

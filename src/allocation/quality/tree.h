@@ -29,7 +29,8 @@ class Tree {
     int twin{-1};  // the last span before it with the same parent and the same insides; -1: none
   };
 
-  explicit Tree(const Snapshot& snapshot);
+  // marked: sets of CPUs that make a difference to somebody; what lies in one is no mirror image of what does not.
+  explicit Tree(const Snapshot& snapshot, std::vector<CpuSet> marked = {});
   [[nodiscard]] int size() const { return static_cast<int>(cpus_.size()); }
   [[nodiscard]] double capacity() const { return capacity_; }  // milli-CPUs
   [[nodiscard]] const CpuSet& usable() const { return usable_; }
@@ -45,6 +46,7 @@ class Tree {
   [[nodiscard]] std::string insides(int depth, const Span& span) const;
 
   CpuSet usable_;
+  std::vector<CpuSet> marked_;
   double capacity_{0};
   std::vector<const Cpu*> cpus_;
   std::array<std::vector<Span>, kDepths> spans_;

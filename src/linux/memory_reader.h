@@ -1,0 +1,43 @@
+// Memory as the kernel shows it: what can be had of a node, what a process has, whether a control group waits for memory.
+//
+// What can be had of a node (nodeN/meminfo) is what is free and the pages of files and of the kernel's caches that need only be dropped: MemFree +
+// Active(file) + Inactive(file) + SReclaimable - Dirty - Writeback. MemFree alone would call every machine full that has read enough files. Nodes are
+// those that have memory; files are held open, and opened anew once one fails (a node that was taken away and came back). Without NUMA in the kernel
+// the machine is node 0, and MemAvailable of /proc/meminfo counts. A process's resident pages are those of statm, shared ones included. Pressure is
+// "some" of a memory.pressure file, its ten-second average. Parsing is pure. O(nodes) reads. Thread-compatible. Kernel formats: proc(5), the kernel's
+// admin-guide/mm/numaperf, accounting/psi.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "model/machine.h"
+
+namespace coterie::linux {
+
+// Of the text of a node's meminfo; nothing: it is none.
+[[nodiscard]] std::optional<Bytes> freeOfNode(std::string_view meminfo);
+// MemAvailable of /proc/meminfo.
+[[nodiscard]] std::optional<Bytes> availableOf(std::string_view meminfo);
+// Of the text of a memory.pressure file: permille of the last ten seconds in which somebody waited.
+[[nodiscard]] std::optional<int> memoryPressureOf(std::string_view psi);
+// Through a held descriptor of such a file; invalid: nothing is known.
+[[nodiscard]] std::optional<int> memoryPressureIn(const UniqueFd& file);
+// 0 once it has ended.
+[[nodiscard]] Bytes residentOf(int pid);
+
+class NodeMemory {
+ public:
+  NodeMemory();
+  [[nodiscard]] std::vector<NodeFree> free();  // ascending id
+
+ private:
+  UniqueFd withMemory_;            // the list of nodes that have memory
+  std::map<int, UniqueFd> nodes_;  // their meminfo
+};
+
+}  // namespace coterie::linux
