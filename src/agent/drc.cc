@@ -213,9 +213,26 @@ void Drc::Impl::registerContainer(ContainerRecord& container) {
   for (std::vector<LaneTrack>* lanes : {&container.ownLanes, &container.loanLanes}) {
     for (LaneTrack& lane : *lanes) lane.cpu = ports_.controller.cpuTime(container.id, lane.tid);  // what it used while loading counts for nothing
   }
-  if (added.ok()) return;
+  if (added.ok()) return takeAsFound(container);
   ++groups_[container.group].counters.applyErrors;
   log::warning("agent", "cannot control instance " + std::to_string(container.id.value) + ": " + added.error().message);
+}
+
+// Where an agent before this one left it, perhaps halfway, is where it is, whatever a hint says: the plan goes on from there, and in an order that is
+// safe. Who has only a hint for a CPU on which it stands, has no place there.
+void Drc::Impl::takeAsFound(ContainerRecord& container) {
+  const auto seen = ports_.controller.observe(container.id);
+  if (!seen || seen->vanished || seen->home.empty()) return;
+  container.wanted.home = seen->home;
+  container.wanted.memoryNodes = seen->memoryNodes;
+  const GroupRecord& group = groups_.at(container.group);
+  for (auto& [id, other] : containers_) {
+    const GroupRecord& owner = groups_.at(other.group);
+    const bool shared = other.group == container.group || (group.inPool && owner.inPool);
+    if (shared || id == container.id) continue;
+    const auto others = ports_.controller.observe(id);  // not registered: unknown
+    if (!others || others->home.empty()) other.wanted.home -= closedBy(group, seen->home, owner);
+  }
 }
 
 void Drc::Impl::instanceEnded(InstanceId instance) {

@@ -88,8 +88,9 @@ void Drc::Impl::addSpreads(std::vector<ApplyStep>& built, Running& running) cons
 
 void Drc::Impl::apply(const std::vector<Step>& steps) {
   const CpuSet wide = (ancestors_ | machine_.allowed) & machine_.online;
-  const bool widen = wide != ancestors_;
-  const bool narrow = wide != machine_.allowed;
+  const bool stuckAbove = stuckAncestors_ > 0;  // one writer: what the kernel allows without it is tried, the rest comes when it has returned
+  const bool widen = !stuckAbove && wide != ancestors_;
+  const bool narrow = !stuckAbove && wide != machine_.allowed;
   std::vector<ApplyStep> built;
   std::vector<std::pair<std::size_t, int>> refused;
   Running running;
@@ -104,7 +105,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
   const int offset = static_cast<int>(built.size());
   for (const Step& step : steps) {
     std::vector<int> waits;
-    if (widen) waits.push_back(0);
+    if (widen && !step.cpus.isSubsetOf(ancestors_)) waits.push_back(0);
     for (const int other : step.waitsFor) waits.push_back(other + offset);
     int error = 0;
     PreparedChange change = prepareStep(step, error);
@@ -119,7 +120,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
     for (int i = 0; i < static_cast<int>(built.size()); ++i) all.push_back(i);
     addAncestors(machine_.allowed, std::move(all));
   }
-  ancestors_ = machine_.allowed;
+  if (!stuckAbove) ancestors_ = machine_.allowed;
   for (const auto& [id, container] : containers_) {
     const LaneAllowance wanted{id, container.wanted.ownLanes, container.wanted.awakeLoanLanes};
     const bool touched = std::find(running.containers.begin(), running.containers.end(), id) != running.containers.end();
@@ -157,6 +158,7 @@ void Drc::Impl::checkDeadlines() {
       ++container->second.stuckWrites;
       container->second.stuckMayTake |= current_.homes[i];
     }
+    if (current_.writesAncestors(i)) ++stuckAncestors_;
     countError(current_.containers[i]);
     log::warning("agent", lateWrite(current_.containers[i]) + " takes more than " + std::to_string(config_.writeDeadline.count()) +
                               " ms: what waits for its CPUs is put off, all else goes on");
@@ -226,14 +228,16 @@ void Drc::Impl::closeBatch() {
     }
     retry_ = retry_ || state != ApplyState::Done;
     if (container == containers_.end()) continue;
+    if (touched.count(container->first) == 0) observeInto(touched, container->second);
     if (const auto spread = closed.spreads.find(i); spread != closed.spreads.end()) {
+      const auto seen = touched.find(container->first);
+      const bool placed = seen != touched.end() && !seen->second.home.empty() && container->second.stuckMayTake.empty();
       if (state == ApplyState::Done)
         container->second.spread = spread->second;
-      else if (!spread->second.empty())
+      else if (!spread->second.empty() && placed)
         container->second.spread = CpuSet{};  // asked for again with the next plan
     }
     if (state != ApplyState::Done) container->second.repairTried = true;
-    if (touched.count(container->first) == 0) observeInto(touched, container->second);
   }
   for (const std::size_t index : closed.ancestorSteps) {
     if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();
@@ -263,6 +267,10 @@ void Drc::Impl::reviewLateBatches() {
       }
       const auto container = containers_.find(late.containers[*index]);
       if (container != containers_.end() && --container->second.stuckWrites == 0) container->second.stuckMayTake.clear();
+      if (late.writesAncestors(*index)) {
+        --stuckAncestors_;
+        ancestors_.clear();  // whatever it left there
+      }
       log::info("agent", lateWrite(late.containers[*index]) + " has returned");
       index = late.late.erase(index);
       returned = true;
@@ -286,7 +294,8 @@ void Drc::Impl::settleContainer(ContainerRecord& container, Observed& observed) 
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering
   if (!seen->home.empty()) {
     lanes.ownLanes = std::min(own, seen->home.count());
-    const bool lent = container.wanted.awakeLoanLanes > 0 && !seen->loans.empty() && seen->loans.isSubsetOf(container.wanted.loans);
+    const bool parked = seen->loans.intersects(seen->home);
+    const bool lent = container.wanted.awakeLoanLanes > 0 && !parked && !seen->loans.empty() && seen->loans.isSubsetOf(container.wanted.loans);
     const int awake = std::min(container.wanted.awakeLoanLanes, static_cast<int>(container.loanLanes.size()));
     if (lent) lanes.loanLanes = awake;
   }
@@ -405,10 +414,14 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     if (cutFromAbove(observed.at(id))) ancestors_.clear();  // written again, before the container's own set
     if (movedByOthers(container, observed.at(id))) container.repairs.push_back(ports_.loop.clock().now());
     ++groups_[container.group].counters.driftRepairs;
-    steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, narrowed});
-    if (memoryOff(container, observed.at(id)))
+    std::vector<int> waits = narrowed;
+    if (memoryOff(container, observed.at(id))) {  // memory first: what it touches next is near to where it goes
+      waits.push_back(static_cast<int>(steps.size()));
       steps.push_back({StepKind::SetMemoryNodes, id, container.group, {}, container.wanted.memoryNodes, 0, {}});
-    if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {}});
+    }
+    steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, std::move(waits)});
+    const int placed = static_cast<int>(steps.size()) - 1;  // a loan may be on a CPU that its own group has to leave
+    if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {placed}});
   }
   if (steps.empty()) return false;
   apply(steps);

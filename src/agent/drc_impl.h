@@ -118,6 +118,9 @@ class Drc::Impl {
     std::vector<std::size_t> ancestorSteps;
     std::map<std::size_t, CpuSet> spreads;  // steps that spread a container's lanes
     int idleChecks{0};
+    [[nodiscard]] bool writesAncestors(std::size_t index) const {
+      return std::find(ancestorSteps.begin(), ancestorSteps.end(), index) != ancestorSteps.end();
+    }
   };
 
   // drc.cc
@@ -129,6 +132,7 @@ class Drc::Impl {
   [[nodiscard]] int freeOrdinal(GroupId group) const;
   ContainerRecord& containerFor(GroupId group, InstanceId instance);
   void registerContainer(ContainerRecord& container);
+  void takeAsFound(ContainerRecord& container);
   void poll();
   void pollMachine();
   void adoptMachine(Machine machine);
@@ -144,6 +148,7 @@ class Drc::Impl {
   void adopt(const allocation::Plan& plan, const std::map<InstanceId, CpuSet>& homes);
   void adoptTarget(ContainerRecord& container, GroupRecord& group, const allocation::ContainerTarget& target);
   void addPlacings(std::vector<allocation::Step>& steps, const Observed& observed) const;
+  static void awaitMemory(std::vector<allocation::Step>& steps, const Observed& observed);
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
   [[nodiscard]] CpuSet closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
@@ -195,7 +200,8 @@ class Drc::Impl {
   MachineSets sets_;
   CpuSet reserved_;
   IsolationUnits units_;
-  CpuSet ancestors_;  // as last written
+  CpuSet ancestors_;       // as last written; empty: not known
+  int stuckAncestors_{0};  // writes of them that have not returned
   bool systemWarned_{false};
   std::map<GroupId, GroupRecord> groups_;
   std::map<InstanceId, ContainerRecord> containers_;

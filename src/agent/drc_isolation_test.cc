@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "agent/drc_rig.h"
+#include "agent/kernel_watch.h"
 
 namespace coterie::agent {
 namespace {
@@ -19,9 +19,6 @@ using namespace std::chrono_literals;
 const Machine kFourCores = testing::regularMachine("smt", {1, 1, 1, 4, 2});  // siblings i, i+4
 const Machine kTwoCores = testing::regularMachine("smt", {1, 1, 1, 2, 2});   // siblings i, i+2
 const Machine kTwoNodes = testing::regularMachine("nodes", {2, 1, 1, 4, 1});
-
-// Who stands where he must not: a CPU of another tenant's group in a unit of an isolated one, by what the kernel holds.
-using Trespass = std::tuple<GroupId, GroupId, int>;
 
 class DrcIsolation : public ::testing::Test {
  protected:
@@ -48,27 +45,10 @@ class DrcIsolation : public ::testing::Test {
     rig->ready(group.id.value, group.id.value * 10, lanes);
     rig->settle();
   }
-  [[nodiscard]] const CpuSet& unitOf(int id, Isolation isolation) const {
-    const Machine& machine = rig->drc->machine();
-    const Cpu& cpu = *machine.findCpu(id);
-    const int domain = isolation == Isolation::Node ? cpu.node : isolation == Isolation::Cache ? cpu.cache : cpu.core;
-    return machine.domains[static_cast<std::size_t>(domain)].cpus;
-  }
   [[nodiscard]] std::set<Trespass> trespasses() const {
     std::map<GroupId, CpuSet> homes;
     for (const auto& [instance, group] : rig->groupOf) homes[group] |= rig->home(instance.value);
-    std::set<Trespass> found;
-    const std::vector<GroupView> groups = rig->drc->groups();
-    for (const GroupView& isolated : groups) {
-      if (isolated.spec.isolation == Isolation::None) continue;
-      for (const int own : homes[isolated.spec.id]) {
-        for (const GroupView& other : groups) {
-          if (other.spec.tenant == isolated.spec.tenant) continue;
-          for (const int cpu : homes[other.spec.id] & unitOf(own, isolated.spec.isolation)) found.emplace(isolated.spec.id, other.spec.id, cpu);
-        }
-      }
-    }
-    return found;
+    return trespassesOf(*rig, rig->drc->machine(), homes);
   }
   void TearDown() override {
     EXPECT_EQ(entered, 0) << "somebody entered a unit that is not his";

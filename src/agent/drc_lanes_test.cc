@@ -73,5 +73,18 @@ TEST(DrcLanes, ASpreadThatFailsIsTriedAgainAndHoldsNobodyUp) {
   EXPECT_EQ(rig.kernel.laneCpus(InstanceId(10)), (CpuSet{0, 1}));
 }
 
+// Found by the random histories: lanes of a container that could not be placed were put on CPUs that others still had.
+TEST(DrcLanes, LanesOfWhoIsNotPlacedFloat) {
+  DrcRig rig(4);
+  rig.kernel.fail(InstanceId(10), CpuChangeKind::HomeCpus, EIO);
+  rig.add(1, 10);
+  rig.loop.advance(3s);
+  EXPECT_TRUE(rig.home(10).empty());
+  EXPECT_TRUE(rig.kernel.laneCpus(InstanceId(10)).empty());
+  rig.kernel.heal();
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.kernel.laneCpus(InstanceId(10)), rig.home(10));
+}
+
 }  // namespace
 }  // namespace coterie::agent

@@ -30,8 +30,8 @@ Machine twoNodes(Bytes size = gibibytes(16), int cpusPerNode = 4) {
 
 class MemoryRig : public DrcRig {
  public:
-  explicit MemoryRig(const Machine& shape, DrcConfig config = {}, HomeJournal* journal = nullptr)
-      : DrcRig(shape, journal, std::move(config), testing::KernelRules::CgroupV2) {}
+  explicit MemoryRig(const Machine& shape, DrcConfig config = {}, HomeJournal* kept = nullptr)
+      : DrcRig(shape, kept, std::move(config), testing::KernelRules::CgroupV2) {}
   void come(int group, int instance, Bytes memory) {
     drc->setGroup(spec(group));
     starting(group, instance, memory);

@@ -60,9 +60,11 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   if (state.awakeLoanLanes > 0) state.loans = container.wanted.loans;
   const auto seen = observed.find(container.id);
   const bool placed = seen != observed.end() && !seen->second.home.empty();
-  if (!placed) {  // its place in the plan is a claim: what another holds against the plan, it does not have
+  if (!placed) {  // its place in the plan is a claim: what another holds against the plan, or bars as isolated, it does not have
     for (const auto& [id, other] : observed) {
-      if (id != container.id) state.home -= other.home - containers_.at(id).wanted.home;
+      if (id == container.id) continue;
+      const ContainerRecord& holder = containers_.at(id);
+      state.home -= closedBy(groups_.at(holder.group), other.home - holder.wanted.home, groups_.at(container.group));
     }
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
@@ -73,7 +75,8 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
   }
   if (placed) {
     state.home = seen->second.home;
-    if (state.awakeLoanLanes > 0) state.loans = seen->second.loans;
+    if (state.awakeLoanLanes > 0) state.loans = seen->second.loans - seen->second.home;  // parked on the home they borrow nothing
+    if (state.loans.empty()) state.awakeLoanLanes = 0;
   }
   if (ports_.controller.traits().weights) state.cpuWeight = seen->second.weight;
   return state;
@@ -177,6 +180,7 @@ void Drc::Impl::adopt(const allocation::Plan& plan, const std::map<InstanceId, C
     group.inPool = target.inPool;
     if (target.moved) group.lastOptionalMove = now;
     for (allocation::ContainerTarget container : target.containers) {
+      if (homes.at(container.id) != container.home) container.memoryNodes = {};  // it does not get there yet: they stay as they are
       if (!target.pending) container.home = homes.at(container.id) & usable();
       if (const auto record = containers_.find(container.id); record != containers_.end()) adoptTarget(record->second, group, container);
     }
@@ -241,6 +245,21 @@ void Drc::Impl::addPlacings(std::vector<allocation::Step>& steps, const Observed
     if (!step.cpus.empty()) placings.push_back(std::move(step));
   }
   steps.insert(steps.end(), placings.begin(), placings.end());
+  awaitMemory(steps, observed);
+}
+
+// Whoever is placed by a step, by a narrowing one of what was only planned too, has its memory nodes before: what it touches from its first moment on
+// is near.
+void Drc::Impl::awaitMemory(std::vector<allocation::Step>& steps, const Observed& observed) {
+  std::map<InstanceId, int> memory;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    allocation::Step& step = steps[i];
+    if (step.kind == allocation::StepKind::SetMemoryNodes) memory[step.container] = static_cast<int>(i);
+    const auto seen = observed.find(step.container);
+    const auto before = memory.find(step.container);
+    if (isHomeStep(step.kind) && before != memory.end() && seen != observed.end() && seen->second.home.empty())
+      step.waitsFor.push_back(before->second);
+  }
 }
 
 // CPUs of a container whose write has not returned cannot be had now: their takers do without them, until it returns and is planned again.

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,8 @@ class ManualApplier final : public StepApplier {
   explicit ManualApplier(EventLoop& loop) : loop_(loop) {}
   void setProgress(std::function<void()> progress) override { progress_ = std::move(progress); }
   void submit(std::shared_ptr<ApplyBatch> batch) override {
+    std::erase_if(given_, [](const auto& one) { return one.expired() || one.lock()->allFinal(); });
+    given_.push_back(batch);
     batches_.push_back(std::move(batch));
     if (!occupied_) wake();
   }
@@ -35,28 +40,69 @@ class ManualApplier final : public StepApplier {
     ++helped_;
     run(batch);
   }
-  // Hung writes return: with this error, or having been made now.
-  void release(int error = 0) {
-    occupied_ = false;
-    for (auto& [batch, step] : std::exchange(hung_, {})) {
+  // Hung writes return, the last that hung first: with this error, or having been made now.
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  void release(int error = 0, std::size_t most = kAll) {
+    std::vector<std::pair<std::shared_ptr<ApplyBatch>, std::size_t>> returning;
+    for (; !hung_.empty() && returning.size() < most; hung_.pop_back()) returning.push_back(hung_.back());
+    occupied_ = !hung_.empty();
+    for (auto& [batch, step] : returning) {
       batch->finish(step, error != 0 ? error : std::max(0, linux::executeChange(batch->step(step).change)));
+      if (error == 0 && afterStep_) afterStep_();
       batches_.insert(batches_.begin(), batch);
     }
     wake();
   }
+  // The agent was killed: nothing that waits is ever made. What the kernel is at may still be made.
+  enum class InFlight : std::uint8_t { Lost, Made };
+  void killed(InFlight inFlight) {
+    for (auto& [batch, step] : std::exchange(hung_, {})) {
+      if (inFlight == InFlight::Made) static_cast<void>(linux::executeChange(batch->step(step).change));
+    }
+    batches_.clear();
+    given_.clear();
+    progress_ = nullptr;
+    occupied_ = false;
+    cut_ = false;
+  }
+  // What becomes of a step. Killed: the agent is, before this step, and nothing is made any more until killed() is told.
+  enum class Fate { Made, Failed, Hung, Killed };
+  void setBeforeStep(std::function<Fate(const ApplyStep& step)> hook) { beforeStep_ = std::move(hook); }
   void setAfterStep(std::function<void()> check) { afterStep_ = std::move(check); }
   [[nodiscard]] int helped() const { return helped_; }
+  // Steps of all batches that may still be made, with those that hang.
+  [[nodiscard]] std::vector<const ApplyStep*> open() const {
+    std::vector<const ApplyStep*> steps;
+    for (const auto& one : given_) {
+      const auto batch = one.lock();
+      for (std::size_t i = 0; batch && i < batch->size(); ++i) {
+        if (batch->state(i) == ApplyState::Waiting || batch->state(i) == ApplyState::Running) steps.push_back(&batch->step(i));
+      }
+    }
+    return steps;
+  }
+  [[nodiscard]] std::vector<const ApplyStep*> hanging() const {
+    std::vector<const ApplyStep*> steps;
+    for (const auto& [batch, step] : hung_) steps.push_back(&batch->step(step));
+    return steps;
+  }
 
  private:
   void wake() {
     loop_.post([this] {
+      if (cut_) return;
       for (const auto& batch : std::exchange(batches_, {})) run(batch);
     });
   }
   void run(const std::shared_ptr<ApplyBatch>& batch) {
+    if (cut_) return;
     for (int index = batch->claim(); index >= 0; index = batch->claim()) {
       const auto step = static_cast<std::size_t>(index);
-      const int error = linux::executeChange(batch->step(step).change);
+      const Fate fate = beforeStep_ ? beforeStep_(batch->step(step)) : Fate::Made;
+      cut_ = fate == Fate::Killed;
+      if (cut_) return;
+      int error = fate == Fate::Failed ? EIO : testing::FakeCpuController::kHangs;
+      if (fate == Fate::Made) error = linux::executeChange(batch->step(step).change);
       if (error == testing::FakeCpuController::kHangs) {
         hung_.emplace_back(batch, step);
         occupied_ = true;
@@ -69,9 +115,12 @@ class ManualApplier final : public StepApplier {
   }
   EventLoop& loop_;
   std::function<void()> progress_, afterStep_;
+  std::function<Fate(const ApplyStep&)> beforeStep_;
   std::vector<std::shared_ptr<ApplyBatch>> batches_;
+  std::vector<std::weak_ptr<ApplyBatch>> given_;
   std::vector<std::pair<std::shared_ptr<ApplyBatch>, std::size_t>> hung_;
   bool occupied_{false};
+  bool cut_{false};
   int helped_{0};
 };
 
@@ -102,9 +151,11 @@ struct LaneLog final : Drc::Listener {
   std::vector<std::string> events;  // "lanes 1: 2+0", "pending 3"
   std::vector<std::string>* shared{nullptr};
   std::map<GroupId, int> told;
+  std::function<void(const LaneAllowance& before, const LaneAllowance& now)> onChange;
   void lanesChanged(GroupId group, const std::vector<LaneAllowance>& changed) override {
     ++told[group];
     for (const LaneAllowance& lane : changed) {
+      if (onChange) onChange(lanes[lane.instance], lane);
       if (lanes.count(lane.instance) > 0 && lanes[lane.instance] == lane) continue;
       lanes[lane.instance] = lane;
       events.push_back("lanes " + std::to_string(lane.instance.value) + ": " + std::to_string(lane.ownLanes) + "+" + std::to_string(lane.loanLanes));
@@ -129,19 +180,37 @@ struct DrcRig {
   std::map<InstanceId, ContainerRegistration> processes;
   std::map<InstanceId, GroupId> groupOf;
   std::vector<std::string> breaches;
+  DrcConfig settings;
+  HomeJournal* journal;
   std::unique_ptr<Drc> drc;
 
-  explicit DrcRig(int cpus, HomeJournal* journal = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), journal, std::move(config)) {}
-  explicit DrcRig(const Machine& shape, HomeJournal* journal = nullptr, DrcConfig config = {},
+  explicit DrcRig(int cpus, HomeJournal* kept = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), kept, std::move(config)) {}
+  explicit DrcRig(const Machine& shape, HomeJournal* kept = nullptr, DrcConfig config = {},
                   testing::KernelRules rules = testing::KernelRules::CgroupV1, Bursts bursts = Bursts::Never)
-      : machine(shape), kernel(shape.online, rules) {
-    if (!config.reserved) config.reserved = CpuSet{};
-    if (bursts == Bursts::Never) config.burstQuiet = Nanos{0};
-    drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, journal != nullptr ? *journal : ownJournal, lanes,
-                                           [this](GroupId group) { return demand[group]; }, [] { return std::string("kubelet"); }},
-                                config);
+      : machine(shape), kernel(shape.online, rules), settings(std::move(config)), journal(kept != nullptr ? kept : &ownJournal) {
+    if (!settings.reserved) settings.reserved = CpuSet{};
+    if (bursts == Bursts::Never) settings.burstQuiet = Nanos{0};
     applier.setAfterStep([this] { checkHomes(); });
+    begin();
+  }
+  void begin() {
+    drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, *journal, lanes, [this](GroupId group) { return demand[group]; },
+                                           [] { return std::string("kubelet"); }},
+                                settings);
     EXPECT_TRUE(drc->start().ok());
+  }
+  // The agent was killed, its containers live on, and another one finds them: all are told in one turn, as at start.
+  void restart(ManualApplier::InFlight inFlight, HomeJournal& with, const std::vector<GroupSpec>& specs) {
+    drc.reset();
+    applier.killed(inFlight);
+    kernel.agentKilled();
+    lanes.lanes.clear();
+    late.clear();
+    journal = &with;
+    begin();
+    for (const GroupSpec& group : specs) drc->setGroup(group);
+    for (const auto& [instance, group] : groupOf) drc->instanceStarting(group, instance);
+    for (const auto& [instance, group] : groupOf) tellReady(group, processes.at(instance));
   }
   GroupSpec spec(int id, std::int64_t weight = 100) {
     GroupSpec group;
@@ -156,14 +225,17 @@ struct DrcRig {
     const ContainerRegistration container = kernel.spawn(InstanceId(instance), ownLanes, loanLanes);
     processes[InstanceId(instance)] = container;
     groupOf[InstanceId(instance)] = GroupId(group);
+    tellReady(GroupId(group), container, resident);
+  }
+  void tellReady(GroupId group, const ContainerRegistration& container, Bytes resident = {}) {
     InstanceReady said;
     said.pid = container.pid;
     said.ownLaneThreads = container.ownLaneThreads;
     said.loanLaneThreads = container.loanLaneThreads;
     said.serviceThreads = container.serviceThreads;
     said.steadyMemory = said.peakMemory = resident;
-    drc->instanceReady(GroupId(group), InstanceId(instance), said);
-    if (resident.value > 0) kernel.setMemory(InstanceId(instance), {resident, 0});
+    drc->instanceReady(group, container.id, said);
+    if (resident.value > 0) kernel.setMemory(container.id, {resident, 0});
   }
   void ended(int instance) {
     kernel.endProcess(processes.at(InstanceId(instance)).pid);
@@ -195,32 +267,54 @@ struct DrcRig {
       if (view.inPool) pool.insert(view.spec.id);
       // A write that was right when the group was in the pool may land much later: it counts as the pool's until it has been set right.
       bool stuck = false;
-      bool astray = false;
+      bool moving = false;
       for (const ContainerView& container : view.containers) {
         stuck = stuck || container.stuck;
-        astray = astray || home(container.instance.value) != container.home;
+        moving = moving || home(container.instance.value) != container.home;
       }
       if (view.inPool && stuck) late.insert(view.spec.id);
-      if (!stuck && !astray) late.erase(view.spec.id);
+      if (!stuck && !moving) late.erase(view.spec.id);
     }
     pool.insert(late.begin(), late.end());
+    std::erase_if(astray, [this](InstanceId one) { return groupOf.count(one) == 0 || home(one.value) == drc->plannedHome(one); });
     std::map<GroupId, CpuSet> held, wanted;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);
-      if (seen.ok() && !seen->vanished) held[group] |= seen->home;
+      if (seen.ok() && !seen->vanished && astray.count(instance) == 0) held[group] |= seen->home;
       wanted[group] |= drc->plannedHome(instance);
     }
+    if (applier.open().empty()) std::erase_if(visiting, [&](const auto& one) { return !held[one.second].contains(one.first); });
     std::map<int, GroupId> owner;
     for (const auto& [group, cpus] : held) {
       const CpuSet claimed = cpus | wanted[group];
       pooled[group] = pool.count(group) > 0 ? claimed : pooled[group] & claimed;
       for (const int cpu : cpus) {
         const auto [found, fresh] = owner.try_emplace(cpu, group);
+        if (!fresh && shared.count({cpu, found->second, group}) > 0) continue;
+        if (!fresh && ((visiting.count({cpu, group}) > 0 && pooled[found->second].contains(cpu)) ||
+                       (visiting.count({cpu, found->second}) > 0 && pooled[group].contains(cpu))))
+          continue;
         if (fresh || mayOverlap || (pooled[group].contains(cpu) && pooled[found->second].contains(cpu))) continue;
         breaches.push_back("cpu " + std::to_string(cpu) + ": groups " + std::to_string(group.value) + " and " + std::to_string(found->second.value));
       }
     }
   }
+  // Groups that share CPUs since such a write do so until one of them has left.
+  void acceptAstray() {
+    std::map<GroupId, CpuSet> held;
+    for (const auto& [instance, group] : groupOf) held[group] |= home(instance.value);
+    std::erase_if(shared, [&](const auto& one) { return !(held[std::get<1>(one)] & held[std::get<2>(one)]).contains(std::get<0>(one)); });
+    for (const InstanceId one : astray) {
+      if (groupOf.count(one) == 0) continue;
+      for (const auto& [group, cpus] : held) {
+        const auto pair = std::minmax(group, groupOf.at(one));
+        for (const int cpu : home(one.value) & cpus) shared.emplace(cpu, pair.first, pair.second);
+      }
+    }
+  }
+  std::set<InstanceId> astray;                         // somebody else set their CPUs, and that is not put right yet
+  std::set<std::pair<int, GroupId>> visiting;          // CPUs of the pool onto which somebody steps aside
+  std::set<std::tuple<int, GroupId, GroupId>> shared;  // CPUs that are, since somebody else's write
   std::set<GroupId> late;
   std::map<GroupId, CpuSet> pooled;  // CPUs a group still has, or has a place on, from when it was in the pool
   bool mayOverlap{false};

@@ -404,5 +404,68 @@ TEST(DrcStories, EventsWithoutEndActATenthOfASecondLaterAtMost) {
   EXPECT_LE(rig.drc->view().plans, before + 12);
 }
 
+// Found by the random histories: parked on its own home, which it could not leave, a group's loan lanes were taken to be on the other's CPU.
+TEST(DrcStories, NobodyBorrowsACpuThatItsOwnHomeHasNotLeft) {
+  DrcRig rig(2);
+  rig.add(1, 10, 2, 1);
+  rig.settle();
+  rig.kernel.fail(InstanceId(10), CpuChangeKind::HomeCpus, EIO);
+  rig.queue(1, 50, 20ms);
+  rig.add(2, 20, 2, 1);
+  for (int second = 0; second < 3; ++second) {
+    rig.loop.advance(1s);
+    EXPECT_EQ(rig.loans(10), (CpuSet{0, 1})) << "parked";
+    EXPECT_EQ(rig.allowed(10).loanLanes, 0);
+  }
+  rig.kernel.heal();
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.loans(10), rig.home(20));
+  EXPECT_EQ(rig.allowed(10).loanLanes, 1);
+}
+
+// Found by cutting plans at every step: a killed agent's successor put everybody back to where the journal said, across each other.
+TEST(DrcStories, AnAgentThatFindsWhatAnotherLeftGoesOnFromThere) {
+  MemoryHomeJournal journal;
+  journal.save({{{"ns", "service1"}, 0, CpuSet{2, 3}, false}, {{"ns", "service2"}, 0, CpuSet{0, 1}, false}});
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet first = rig.home(10);
+  ASSERT_EQ(first, (CpuSet{0, 1})) << "not as in the journal";
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.restart(ManualApplier::InFlight::Lost, journal, {rig.spec(1), rig.spec(2)});
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.home(10), first);
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
+// Found by cutting plans at every step: two writes of the set above all containers, of which the first hung, were under way at once.
+TEST(DrcStories, TheSetAboveAllHasOneWriter) {
+  DrcRig rig(4);
+  const Machine whole = *rig.machine.read();
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.kernel.setOnline(CpuSet::range(0, 2));
+  rig.machine.set(testing::withOnline(whole, CpuSet::range(0, 2), CpuSet::range(0, 2)));
+  rig.loop.advance(1100ms);
+  rig.kernel.hang({}, CpuChangeKind::AncestorCpus);
+  rig.kernel.setOnline(whole.online);
+  rig.machine.set(whole);
+  rig.loop.advance(1100ms);
+  rig.kernel.heal();
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.add(3, 30);
+  rig.loop.advance(3s);
+  for (const std::string& operation : rig.kernel.takeOperations()) EXPECT_FALSE(operation.starts_with("tree")) << operation;
+  rig.applier.release(EINTR);
+  rig.loop.advance(2100ms);
+  EXPECT_TRUE(rig.drc->settled());
+  EXPECT_EQ((rig.home(10) | rig.home(20) | rig.home(30)), whole.online);
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
 }  // namespace
 }  // namespace coterie::agent

@@ -544,7 +544,7 @@ TEST(Histories, HardRulesHoldAfterEveryStepOfEveryPlan) {
     const std::string problem = history.run();
     steps += history.steps();
     calm += history.calm();
-    ASSERT_TRUE(problem.empty()) << "on " << machineOf(seed).name << "; replay with COTERIE_HISTORY_SEED=" << seed
+    ASSERT_TRUE(problem.empty()) << "on " << machineOf(seed).name << ", after " << steps << " steps; replay with COTERIE_HISTORY_SEED=" << seed
                                  << " allocation_test --gtest_filter=Histories.*\n"
                                  << problem;
   }

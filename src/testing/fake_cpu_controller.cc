@@ -50,8 +50,20 @@ Status FakeCpuController::add(const ContainerRegistration& container) {
   const std::lock_guard lock(mutex_);
   if (containers_.count(container.id) > 0) return Error{Code::Conflict, "AlreadyRegistered", "registered already"};
   if (processes_.count(container.pid) == 0) return Error{Code::NotFound, "ProcessGone", "process has ended"};
-  containers_[container.id].threads = container;
+  Container& added = containers_[container.id];
+  if (const auto orphan = orphans_.find(container.id); orphan != orphans_.end()) {
+    if (orphan->second.threads.pid == container.pid) added = orphan->second;
+    orphans_.erase(orphan);
+    added.lent = false;  // what the adapter remembered
+    added.askedHome = {};
+  }
+  added.threads = container;
   return {};
+}
+
+void FakeCpuController::agentKilled() {
+  const std::lock_guard lock(mutex_);
+  orphans_ = std::exchange(containers_, {});
 }
 
 void FakeCpuController::remove(InstanceId id) {

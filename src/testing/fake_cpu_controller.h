@@ -56,6 +56,7 @@ class FakeCpuController final : public CpuController {
     const auto found = quotas_.find(id);
     return found == quotas_.end() ? MilliCpu{} : found->second.now;
   }
+  void agentKilled();  // what is written stays, nothing is registered; who is added again is as it was
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
   void setMemory(InstanceId id, ContainerMemory memory);  // of a registered one; until then a mebibyte, and no pressure
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
@@ -106,6 +107,7 @@ class FakeCpuController final : public CpuController {
   std::set<int> processes_;
   mutable std::mutex mutex_;  // execute() against everything else
   std::map<InstanceId, Container> containers_;
+  std::map<InstanceId, Container> orphans_;  // of an agent that was killed
   std::map<std::pair<InstanceId, CpuChangeKind>, int> faults_;
   struct Quota {
     MilliCpu found, now;
