@@ -432,6 +432,7 @@ class History {
       CpuSet before;
       CpuSet after;
       for (std::size_t c = 0; c < group.containers.size(); ++c) {
+        if (group.containers[c].role == ContainerRole::Pause) continue;  // owns nothing, and follows the pool
         if (group.containers[c].home.count() != target.containers[c].home.count()) return;
         before |= group.containers[c].home;
         after |= target.containers[c].home;
