@@ -136,12 +136,13 @@ struct DrcRig {
     return group;
   }
   void starting(int group, int instance) { drc->instanceStarting(GroupId(group), InstanceId(instance)); }
-  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2) {
+  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2, int width = 1) {
     const ContainerRegistration container = kernel.spawn(InstanceId(instance), ownLanes, loanLanes);
     processes[InstanceId(instance)] = container;
     groupOf[InstanceId(instance)] = GroupId(group);
     InstanceReady said;
     said.pid = container.pid;
+    said.width = width;
     said.ownLaneThreads = container.ownLaneThreads;
     said.loanLaneThreads = container.loanLaneThreads;
     said.serviceThreads = container.serviceThreads;
