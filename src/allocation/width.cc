@@ -64,6 +64,11 @@ bool betterByATenth(const WidthRating& rating, const WidthRating& present, Width
 
 }  // namespace
 
+RunTime atQuantile(const RunTime& run, double quantile) {
+  const double part = std::clamp((quantile - 0.5) / 0.49, 0.0, 1.0);
+  return {run.width, run.mean, run.mean + Nanos(std::llround(static_cast<double>((run.atQuantile - run.mean).count()) * part))};
+}
+
 WidthChoice chooseWidth(const WidthQuestion& question) {
   WidthChoice choice;
   choice.containers = std::clamp(std::max(question.minContainers, question.nodesSpanned), question.minContainers,

@@ -28,6 +28,9 @@ struct RunTime {
   Nanos atQuantile{};  // of the objective's quantile, at least `mean` where only few runs were seen
 };
 
+// The same run time for another quantile, if `atQuantile` is of 99 %: the mean is taken for the median, and a straight line for what lies between.
+[[nodiscard]] RunTime atQuantile(const RunTime& run, double quantile);
+
 struct WidthQuestion {
   std::vector<RunTime> curve;      // ascending width, the first is 1; may be short
   int cpus{1};                     // that the group owns; 0: a member of the pool

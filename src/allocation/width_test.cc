@@ -163,6 +163,14 @@ TEST(Width, WithoutSharedWeightsWideServersAreAsManyAsContainers) {
   EXPECT_EQ(chooseWidth(question).containers, 4);
 }
 
+TEST(Width, ARunTimeOfAnotherQuantileLiesBetween) {
+  const RunTime run{1, millis(80), millis(178)};
+  EXPECT_EQ(atQuantile(run, 0.99).atQuantile, millis(178));
+  EXPECT_EQ(atQuantile(run, 0.999).atQuantile, millis(178));
+  EXPECT_EQ(atQuantile(run, 0.5).atQuantile, millis(80));
+  EXPECT_EQ(atQuantile(run, 0.75).atQuantile, millis(130));
+}
+
 TEST(Width, WhatIsMeasuredFitsWhatMayBeOwned) {
   EXPECT_EQ(widthsToMeasure(0), std::vector<int>{});
   EXPECT_EQ(widthsToMeasure(1), std::vector<int>{});

@@ -84,10 +84,11 @@ struct InstanceSummary {
   WallTime started;
 };
 struct WidthSummary {
-  int inForce{1};                                 // threads of one run of an instance that is started now
-  std::vector<allocation::RunTime> curve;         // as far as measured
-  std::optional<allocation::WidthChoice> choice;  // the proposal, of the last window; none yet: it has no objective, or nothing was seen
-  std::string held;                               // why the proposal is not followed; empty: it is
+  int inForce{1};                                     // threads of one run of an instance that is started now
+  std::vector<allocation::RunTime> curve;             // as far as measured
+  std::optional<allocation::WidthQuestion> question;  // of the last window; none yet: it has no objective, or nothing was seen
+  std::optional<allocation::WidthChoice> choice;      // the proposal
+  std::string held;                                   // why the proposal is not followed; empty: it is
 };
 struct ServiceSummary {
   ServiceName name;

@@ -119,7 +119,7 @@ void InstanceReconciler::lookAtWidth(ServiceRecord& record, const GroupLoad& loa
 allocation::WidthQuestion InstanceReconciler::questionOf(const ServiceRecord& record, const GroupLoad& load) const {
   const ModelServiceSpec& spec = record.service.spec;
   allocation::WidthQuestion question;
-  question.curve = record.width.curve;
+  for (const allocation::RunTime& run : record.width.curve) question.curve.push_back(allocation::atQuantile(run, spec.objective->percentile / 100));
   question.cpus = load.cpus;
   question.poolShare = load.poolShare;
   question.nodesSpanned = load.nodes;

@@ -11,6 +11,7 @@
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/isolation.h"
+#include "model/objects.h"
 #include "objects/fields.h"
 
 namespace coterie::objects {
@@ -33,5 +34,8 @@ enum class Zero : std::uint8_t { Allowed, Refused };
 [[nodiscard]] bool latencyCriticalField(Fields& fields);
 // isolation: none (also if it is absent), core, cache or node.
 [[nodiscard]] Isolation isolationField(Fields& fields);
+
+// objective: {latencyMs, percentile}; nothing if it is absent.
+[[nodiscard]] std::optional<Objective> objectiveField(Fields& fields);
 
 }  // namespace coterie::objects
