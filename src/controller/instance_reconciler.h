@@ -253,7 +253,8 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
     std::string sha256;
     std::string circumstances;
     Bytes limit;
-    bool givenUp{false};
+    bool givenUp{false};  // nothing it says counts any more
+    bool ended{false};    // it has said what it could
   };
   std::optional<Measuring> measuring_;
   TimerHandle widthTimer_;

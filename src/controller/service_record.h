@@ -94,6 +94,7 @@ struct WidthRecord {
   std::optional<allocation::WidthQuestion> question;  // of the last whole window
   std::optional<allocation::WidthChoice> choice;
   std::string held;        // why the choice is not followed; empty: it is
+  std::string unmeasured;  // why other widths were not timed, though that was tried; empty: it was not, or they were
   Instant measureAgain{};  // not before
   int failed{0};           // a width whose instance did not come up; 0: none
 };

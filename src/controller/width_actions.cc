@@ -186,12 +186,13 @@ void InstanceReconciler::startMeasuring(ServiceRecord& record) {
   record.width.measureAgain = ports_.loop.clock().now() + config_.measureAgain;
   const Room room = roomFor(record, directory_().ownerOf(record.service.metadata.nameSpace));
   if (std::min(room.machine, room.quota) < record.memory.limit) {
-    record.width.held = "its run times by several threads are not known: there is no memory for a worker that measures them";
+    record.width.unmeasured = "its run times by several threads are not known: there is no memory for a worker that measures them";
     return;
   }
   InstanceSpec spec = specOf(record);
   spec.id = InstanceId(++lastInstance_);
   spec.measureWidths = allocation::widthsToMeasure(mostCpusOf(record));
+  spec.measureWidths.insert(spec.measureWidths.begin(), 1);
   spec.measureTime = config_.measureTime;
   measuring_ = Measuring{spec.id, record.service.serviceName(), *record.tenant, spec.sha256, circumstancesOf(record), spec.memoryLimit, false};
   if (ports_.runtime.start(spec).ok()) return;
@@ -206,18 +207,25 @@ void InstanceReconciler::endMeasuring() {
 
 bool InstanceReconciler::measuringReady(InstanceId id, const InstanceReady& ready) {
   if (!measuring_ || measuring_->id != id) return false;
-  const std::vector<allocation::RunTime> runs = runsOf(ready.speeds);
+  // The first is of the worker itself, which was not told to look out for disturbances.
+  std::vector<allocation::RunTime> runs;
+  if (!ready.speeds.empty()) runs = runsOf({ready.speeds.begin() + 1, ready.speeds.end()});
   const auto found = records_.find(measuring_->service);
-  if (!measuring_->givenUp && !runs.empty() && found != records_.end()) {
+  const bool told = runs.size() > 1 && runs.front().width == 1;
+  if (!measuring_->givenUp && !told && found != records_.end()) {
+    found->second.width.unmeasured =
+        "its run times by several threads could not be measured: other programs used the CPUs meanwhile; it is tried again";
+  } else if (!measuring_->givenUp && found != records_.end()) {
     measurements_.learnCurve(measuring_->sha256, measuring_->circumstances, runs);
     ServiceRecord& record = found->second;
     if (record.width.sha256 == measuring_->sha256) {
       followModel(record);
-      record.width.held.clear();
+      record.width.unmeasured.clear();
     }
     note(record, "RunTimesMeasured", allocation::curveText(runs) + ", measured while it was idle");
   }
   measuring_->givenUp = true;
+  measuring_->ended = true;
   ports_.runtime.stop(id, config_.stopGrace);
   return true;
 }
@@ -226,9 +234,9 @@ bool InstanceReconciler::measuringEnded(InstanceId id, const InstanceEnd& end) {
   if (!measuring_ || measuring_->id != id) return false;
   const auto found = records_.find(measuring_->service);
   if (!measuring_->givenUp && found != records_.end()) {
-    found->second.width.held = "its run times by several threads could not be measured: " + end.message;
-    note(found->second, "MeasuringFailed", found->second.width.held);
-  } else if (found != records_.end() && !found->second.width.measured) {
+    found->second.width.unmeasured = "its run times by several threads could not be measured: " + end.message;
+    note(found->second, "MeasuringFailed", found->second.width.unmeasured);
+  } else if (found != records_.end() && !measuring_->ended) {
     found->second.width.measureAgain = {};  // it was interrupted: as soon as it is quiet again
   }
   measuring_.reset();

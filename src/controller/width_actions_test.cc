@@ -189,7 +189,7 @@ TEST_F(WidthStory, OneMeasuresAtATimeAndItsMemoryIsCounted) {
     return std::count_if(runtime.running.begin(), runtime.running.end(), [](const auto& entry) { return !entry.second.measureWidths.empty(); });
   };
   EXPECT_EQ(measure(), 1);
-  EXPECT_EQ(runtime.running.at(measuring()).measureWidths, std::vector<int>{2});
+  EXPECT_EQ(runtime.running.at(measuring()).measureWidths, (std::vector<int>{1, 2}));
   runtime.ready(measuring());
   endStopped();
   loop.advance(Seconds(2));
@@ -205,6 +205,21 @@ TEST_F(WidthStory, AFailureToMeasureIsSaidAndNotRepeatedAtOnce) {
   EXPECT_TRUE(happened("a", "MeasuringFailed"));
   EXPECT_EQ(condition("a", "Ready"), "True/Serving");
   loop.advance(Seconds(60));
+  EXPECT_TRUE(measuring().valid());
+}
+
+TEST_F(WidthStory, WhatWasDisturbedIsNotKept) {
+  serveA(Millis(60));
+  loop.advance(Seconds(4));
+  runtime.runTimes.erase(2);
+  runtime.ready(measuring());
+  loop.runUntilIdle();
+  endStopped();
+  EXPECT_NE(width().held.find("other programs used the CPUs"), std::string::npos) << width().held;
+  EXPECT_EQ(width().curve.size(), 1U);
+  loop.advance(Seconds(30));
+  EXPECT_FALSE(measuring().valid()) << "not at once";
+  loop.advance(Seconds(40));
   EXPECT_TRUE(measuring().valid());
 }
 

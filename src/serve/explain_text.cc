@@ -51,6 +51,14 @@ admin::WidthInfo explainWidth(const controller::ServiceSummary& summary) {
   if (width.curve.size() == 1 && width.choice && !width.choice->chosen.feasible && width.question && width.question->cpus > 1 && width.held.empty())
     info.why.push_back(
         {"NotMeasured", "its run times by more threads are measured when it is idle for a while and no request waits on this machine"});
+  if (width.choice && width.question && width.choice->chosen.width > 1) {
+    const int carried = width.question->cpus / width.choice->chosen.width;
+    if (carried > width.choice->chosen.servers)
+      info.why.push_back(
+          {"OneServerAnInstance", fmt::format("an instance runs one wide request at a time, as its sessions share no weights: its {} CPUs "
+                                              "would carry {} servers, with maxInstances {}",
+                                              width.question->cpus, carried, carried)});
+  }
   if (!width.held.empty()) info.why.push_back({"Held", width.held});
   return info;
 }

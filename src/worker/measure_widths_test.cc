@@ -24,15 +24,18 @@ TEST(MeasureWidths, WhatFitsIntoTheTimeAndStillGains) {
       {"the next would end too late", {2, 4, 8}, {50, 25, 12}, 400, 1000, {2, 4}},
       {"to the end of the time", {2, 4}, {50, 25}, 500, 1000, {2, 4}},
       {"one step without a gain may be followed by one with", {2, 4, 8, 16}, {50, 49, 20, 10}, 10, 1000, {2, 4, 8, 16}},
+      {"what is disturbed ends it", {1, 2, 4}, {50, 0, 20}, 10, 1000, {1}},
       {"two in a row end it", {2, 4, 8, 16, 32}, {50, 49, 48, 20, 10}, 10, 1000, {2, 4, 8}},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
     Nanos now{};
     std::size_t turn = 0;
-    const auto one = [&](int width) -> Result<WidthSpeed> {
+    const auto one = [&](int width) -> Result<std::optional<WidthSpeed>> {
       now += Millis(row.turnMillis);
-      return WidthSpeed{width, Millis(row.runMillis.at(turn)), Millis(row.runMillis.at(turn++)), {}};
+      const Nanos run = Millis(row.runMillis.at(turn++));
+      if (run == Nanos{}) return std::optional<WidthSpeed>();
+      return std::optional(WidthSpeed{width, run, run, {}});
     };
     const auto speeds = measureWithin(row.widths, Millis(row.timeMillis), one, [&] { return now; });
     ASSERT_TRUE(speeds.ok());
@@ -44,13 +47,22 @@ TEST(MeasureWidths, WhatFitsIntoTheTimeAndStillGains) {
 
 TEST(MeasureWidths, AFaultEndsItAndIsTold) {
   int asked = 0;
-  const auto speeds = measureWithin({2, 4}, Seconds(1), [&](int) -> Result<WidthSpeed> {
+  const auto speeds = measureWithin({2, 4}, Seconds(1), [&](int) -> Result<std::optional<WidthSpeed>> {
     ++asked;
     return Error{Code::InvalidArgument, "ProbeFailed", "why"};
   });
   EXPECT_FALSE(speeds.ok());
   EXPECT_EQ(speeds.error().reason, "ProbeFailed");
   EXPECT_EQ(asked, 1);
+}
+
+TEST(MeasureWidths, WaitingForMoreThanASixteenthIsADisturbance) {
+  EXPECT_FALSE(disturbed(Nanos(0), Millis(16), 1));
+  EXPECT_FALSE(disturbed(Millis(1), Millis(16), 1));
+  EXPECT_TRUE(disturbed(Micros(1001), Millis(16), 1));
+  EXPECT_FALSE(disturbed(Millis(2), Millis(16), 2)) << "of two threads, a sixteenth each";
+  const Nanos before = waitedForCpus();
+  EXPECT_GE(waitedForCpus(), before);
 }
 
 }  // namespace

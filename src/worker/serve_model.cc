@@ -93,12 +93,17 @@ Result<std::unique_ptr<onnx::Session>> loadSession(const Worker& worker, const M
 // Times the widths that were asked for, while they fit into their time: a session each, gone before the next one is loaded, so that never more than
 // one model is in memory.
 Status measureWidths(const Worker& worker, const ModelFile& model, std::vector<WidthSpeed>& speeds) {
-  const auto one = [&](int width) -> Result<WidthSpeed> {
+  constexpr int kTries = 3;
+  const auto one = [&](int width) -> Result<std::optional<WidthSpeed>> {
     auto session = loadSession(worker, model, width);
     if (!session.ok()) return session.error();
-    auto speed = probe(**session, worker.setup.probe, worker.answers.bytes(), width);
-    if (!speed.ok()) return named(worker, speed.error());
-    return speed;
+    for (int i = 0; i < kTries; ++i) {
+      const Nanos before = waitedForCpus();
+      auto speed = probe(**session, worker.setup.probe, worker.answers.bytes(), width);
+      if (!speed.ok()) return named(worker, speed.error());
+      if (!disturbed(waitedForCpus() - before, speed->mean * kProbeRuns, width)) return std::optional(*speed);
+    }
+    return std::optional<WidthSpeed>();
   };
   auto measured = measureWithin(worker.setup.measureWidths, Nanos(worker.setup.measureNanos), one);
   if (!measured.ok()) return measured.error();

