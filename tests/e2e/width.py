@@ -95,8 +95,12 @@ def without_an_objective_nothing_is_measured_and_runs_are_one_thread_wide(contex
 def a_stream_that_one_thread_serves_too_slowly_gets_two_threads(context):
     server = context.main
     server.apply(vision(objective={"latencyMs": 1, "percentile": 50}))
-    within(90, "run times are measured while it is idle", lambda: re.search(r" by 2", told(server, "RunTimes")), 0.2)
-    curve = told(server, "RunTimes")
+    until = time.monotonic() + 200
+    while not re.search(r" by 2", curve := told(server, "RunTimes")):
+        if time.monotonic() > until and "other programs used the CPUs" in told(server, "Held"):
+            skip(f"this machine is too busy: {told(server, 'Held')}")
+        check(time.monotonic() < until, f"run times were not measured: {width(server)}")
+        time.sleep(0.2)
     one, two = (float(re.search(pattern, curve).group(1)) for pattern in (r"([0-9.]+) ms by 1 thread", r"([0-9.]+) ms by 2"))
     context.figure(curve)
     if two > one / GAIN:
@@ -127,18 +131,20 @@ def width_and_run_times_are_remembered(context):
 
 
 @case
-def a_crowd_gets_its_narrow_lanes_back(context):
+def without_the_objective_a_crowd_gets_its_narrow_lanes_back(context):
     server = context.main
     with Stream(server, context.key, 8) as crowd:
         since = time.monotonic()
-        within(30, "answers", lambda: crowd.count(since) > 60, 0.2)
+        within(120, "answers", lambda: crowd.count(since) > 60, 0.2)
         wide = crowd.count(since) / (time.monotonic() - since)
+        server.apply(vision())
         wait_width(server, 1)
         since = time.monotonic()
-        time.sleep(10)
+        within(120, "answers", lambda: crowd.count(since) > 60, 0.2)
         narrow = crowd.count(since) / (time.monotonic() - since)
         check(not crowd.faults(), f"{crowd.faults()[:3]}")
         context.figure(f"8 clients: {wide:.1f} requests/s by two threads, {narrow:.1f} by two lanes; {crowd.count()} answers over the change, 0 failed")
+    check("2 own lanes" in server.ok("explain", "shop/vision"), server.ok("explain", "shop/vision"))
     server.stop()
 
 
