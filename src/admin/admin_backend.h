@@ -33,6 +33,26 @@ struct Because {
   std::string message;
 };
 
+// A width that was judged: threads of one run, as many servers as the CPUs carry.
+struct WidthLine {
+  int threads{1};
+  int servers{1};
+  Nanos wait{};         // at the objective's quantile
+  Nanos latency{};      // wait and run
+  bool endless{false};  // more arrives than it serves
+  double requestsPerSecond{0};
+  bool meetsObjective{false};
+};
+
+// How many threads one request is run by.
+struct WidthInfo {
+  int threads{1};          // of instances that start now
+  int proposedThreads{0};  // 0: there is no proposal
+  int proposedInstances{0};
+  std::vector<WidthLine> judged;  // ascending threads
+  std::vector<Because> why;
+};
+
 struct Explanation {
   ServiceName service;
   TenantName tenant;
@@ -50,6 +70,7 @@ struct Explanation {
   std::vector<Because> whyThese;  // why these CPUs
   std::vector<Because> whyThisMany;
   std::vector<Because> whyNotMore;
+  WidthInfo width;
 };
 
 struct InstanceInfo {

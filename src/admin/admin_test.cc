@@ -251,6 +251,12 @@ TEST_F(Admin, TellsAboutTheServer) {
   server_.onLoop([this] { (void)events_->append({0, 0, 0, 1, {"ModelService", "audio", "speech"}, "Moved", "to CPU 1", Value()}); });
   const auto explained = json(call("GET", "/admin/v1/explain/audio/speech"));
   EXPECT_EQ(decodeExplanation(explained).whyThese.size(), 1U);
+  const WidthInfo width = decodeExplanation(explained).width;
+  EXPECT_EQ(width.proposedThreads, 2);
+  ASSERT_EQ(width.judged.size(), 2U);
+  EXPECT_EQ(width.judged[0].latency, Millis(82));
+  EXPECT_TRUE(width.judged[1].endless);
+  EXPECT_EQ(width.why.size(), 1U);
   EXPECT_EQ(explained.find("changes")->asList()->size(), 1U);
   EXPECT_EQ(call("GET", "/admin/v1/explain/audio/none").status, 404);
   EXPECT_EQ(json(call("GET", "/admin/v1/instances/audio/speech")).find("items")->asList()->size(), 2U);

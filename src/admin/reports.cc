@@ -1,5 +1,6 @@
 #include "admin/reports.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -83,6 +84,50 @@ VersionInfo decodeVersion(const Value& value) {
           textAt(value, "gatewayUrl"), textAt(value, "adminUrl"), timeAt(value, "started")};
 }
 
+static Value encodeWidth(const WidthInfo& width) {
+  Value judged = Value::emptyList();
+  for (const WidthLine& line : width.judged) {
+    judged.push(Map()
+                    .add("threads", line.threads)
+                    .add("servers", line.servers)
+                    .add("waitMicros", line.endless ? Value() : micros(line.wait))
+                    .add("latencyMicros", line.endless ? Value() : micros(line.latency))
+                    .add("requestsPerSecond", line.requestsPerSecond)
+                    .add("meetsObjective", line.meetsObjective)
+                    .take());
+  }
+  return Map()
+      .add("threads", width.threads)
+      .add("proposedThreads", width.proposedThreads > 0 ? Value(width.proposedThreads) : Value())
+      .add("proposedInstances", width.proposedThreads > 0 ? Value(width.proposedInstances) : Value())
+      .add("judged", std::move(judged))
+      .add("why", encodeBecause(width.why))
+      .take();
+}
+
+static WidthInfo decodeWidth(const Value* value) {
+  WidthInfo width;
+  if (value == nullptr) return width;
+  width.threads = std::max(1, static_cast<int>(intAt(*value, "threads")));
+  width.proposedThreads = static_cast<int>(intAt(*value, "proposedThreads"));
+  width.proposedInstances = static_cast<int>(intAt(*value, "proposedInstances"));
+  width.why = becauseAt(*value, "why");
+  const Value* judged = value->find("judged");
+  if (judged == nullptr || judged->asList() == nullptr) return width;
+  for (const Value& item : *judged->asList()) {
+    WidthLine line;
+    line.threads = static_cast<int>(intAt(item, "threads"));
+    line.servers = static_cast<int>(intAt(item, "servers"));
+    line.endless = item.find("latencyMicros") == nullptr;
+    line.wait = microsAt(item, "waitMicros");
+    line.latency = microsAt(item, "latencyMicros");
+    line.requestsPerSecond = numberAt(item, "requestsPerSecond");
+    line.meetsObjective = boolAt(item, "meetsObjective");
+    width.judged.push_back(line);
+  }
+  return width;
+}
+
 Value encode(const Explanation& e, const std::vector<Event>& changes) {
   Value list = Value::emptyList();
   for (const Event& event : changes) list.push(encode(event));
@@ -104,6 +149,7 @@ Value encode(const Explanation& e, const std::vector<Event>& changes) {
       .add("whyTheseCpus", encodeBecause(e.whyThese))
       .add("whyThisMany", encodeBecause(e.whyThisMany))
       .add("whyNotMore", encodeBecause(e.whyNotMore))
+      .add("width", encodeWidth(e.width))
       .add("changes", std::move(list))
       .take();
 }
@@ -126,6 +172,7 @@ Explanation decodeExplanation(const Value& value) {
   e.whyThese = becauseAt(value, "whyTheseCpus");
   e.whyThisMany = becauseAt(value, "whyThisMany");
   e.whyNotMore = becauseAt(value, "whyNotMore");
+  e.width = decodeWidth(value.find("width"));
   return e;
 }
 

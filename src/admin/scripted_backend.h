@@ -20,6 +20,7 @@ class ScriptedBackend final : public AdminBackend {
     Explanation e;
     e.service = service;
     e.whyThese = {{"SameL3", "they share a cache"}};
+    e.width = {1, 2, 1, {{1, 2, {}, Millis(82), false, 25, false}, {2, 1, {}, {}, true, 22, false}}, {{"ObjectiveNotMet", "no width meets it"}}};
     return e;
   }
   [[nodiscard]] Result<std::vector<InstanceInfo>> instances(const ServiceName&) const override { return std::vector<InstanceInfo>(2); }

@@ -183,6 +183,7 @@ void Drc::Impl::instanceReady(GroupId group, InstanceId instance, const Instance
   if (groups_.count(group) == 0) return;
   ContainerRecord& container = containerFor(group, instance);
   container.ready = true;
+  container.width = std::max(1, ready.width);
   container.resident = ready.steadyMemory;
   container.expected = ready.peakMemory;  // measured: what was expected counts no more
   container.threads = {instance, ready.pid, ready.ownLaneThreads, ready.loanLaneThreads, ready.serviceThreads};
@@ -308,6 +309,18 @@ CpuSet Drc::Impl::plannedHome(InstanceId instance) const {
   return found == containers_.end() ? CpuSet{} : found->second.wanted.home;
 }
 
+std::optional<GroupShare> Drc::Impl::shareOf(GroupId id) const {
+  const auto group = groups_.find(id);
+  if (group == groups_.end()) return std::nullopt;
+  GroupShare share;
+  share.inPool = group->second.inPool;
+  share.entitlement = group->second.entitlement;
+  for (const auto& [instance, container] : containers_) {
+    if (container.group == id) share.home |= container.wanted.home;
+  }
+  return share;
+}
+
 GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
   GroupView view{group.spec, group.entitlement, group.demand, {}, group.inPool, group.pending, group.sample.queued, {}, group.reasons,
                  {},         group.counters};
@@ -359,6 +372,7 @@ void Drc::instanceEnded(InstanceId instance) { impl_->instanceEnded(instance); }
 void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }
 MilliCpu Drc::missingForFloor(const GroupSpec& newcomer) const { return impl_->missingForFloor(newcomer); }
 CpuSet Drc::plannedHome(InstanceId instance) const { return impl_->plannedHome(instance); }
+std::optional<GroupShare> Drc::shareOf(GroupId id) const { return impl_->shareOf(id); }
 void Drc::freeze() { impl_->freeze(); }
 void Drc::unfreeze() { impl_->unfreeze(); }
 void Drc::setPolicy(allocation::PolicyName policy) { impl_->setPolicy(policy); }

@@ -76,6 +76,13 @@ struct IsolationUnits {
   int nodes{0};
 };
 
+// What a group has of the machine, in short.
+struct GroupShare {
+  CpuSet home;  // of all its containers
+  bool inPool{false};
+  MilliCpu entitlement;
+};
+
 // Lanes that the dispatcher may give new requests to: own lanes 0..ownLanes-1, loan lanes 0..loanLanes-1.
 struct LaneAllowance {
   InstanceId instance;
@@ -219,6 +226,7 @@ class Drc {
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
   // The CPUs a starting instance will have (empty: not planned yet).
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
+  [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;  // none: no such group. O(containers)
 
   void freeze();  // `drc off`: nothing is planned or repaired until unfreeze()
   void unfreeze();

@@ -122,7 +122,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
   }
   if (!stuckAbove) ancestors_ = machine_.allowed;
   for (const auto& [id, container] : containers_) {
-    const LaneAllowance wanted{id, container.wanted.ownLanes, container.wanted.awakeLoanLanes};
+    const LaneAllowance wanted{id, container.lanesOn(container.wanted.ownLanes), container.wanted.awakeLoanLanes};
     const bool touched = std::find(running.containers.begin(), running.containers.end(), id) != running.containers.end();
     if (container.ready && (touched || container.published != wanted)) running.unsettled.insert(id);
   }
@@ -293,7 +293,7 @@ void Drc::Impl::settleContainer(ContainerRecord& container, Observed& observed) 
   if (container.registered && container.stuckMayTake.empty()) observed[container.id] = *seen;
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering
   if (!seen->home.empty()) {
-    lanes.ownLanes = std::min(own, seen->home.count());
+    lanes.ownLanes = std::min(own, container.lanesOn(seen->home.count()));
     const bool parked = seen->loans.intersects(seen->home);
     const bool lent = container.wanted.awakeLoanLanes > 0 && !parked && !seen->loans.empty() && seen->loans.isSubsetOf(container.wanted.loans);
     const int awake = std::min(container.wanted.awakeLoanLanes, static_cast<int>(container.loanLanes.size()));
@@ -314,7 +314,7 @@ void Drc::Impl::publish(ContainerRecord& container, LaneAllowance lanes) {
 void Drc::Impl::publishLosses() {
   for (auto& [id, container] : containers_) {
     if (!container.announcedOnce) continue;
-    publish(container, {id, std::min(container.published.ownLanes, container.wanted.ownLanes),
+    publish(container, {id, std::min(container.published.ownLanes, container.lanesOn(container.wanted.ownLanes)),
                         std::min(container.published.loanLanes, container.wanted.awakeLoanLanes)});
   }
   announce();

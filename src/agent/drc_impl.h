@@ -36,6 +36,7 @@ struct ContainerRecord {
   InstanceRole role;
   bool ready{false};       // its worker answers
   bool registered{false};  // the controller knows it
+  int width{1};            // threads of one run: a lane takes so many CPUs
   int stuckWrites{0};
   CpuSet stuckMayTake;          // homes that writes which have not returned may still set
   bool repairTried{false};      // since the last poll; also set by a failed write
@@ -52,8 +53,10 @@ struct ContainerRecord {
   LaneAllowance published;
   CpuSet announcedHome;  // the planned home when its lanes were told last
   std::vector<LaneTrack> ownLanes, loanLanes;
+  // Own lanes that so many CPUs carry: one at least, where there is a CPU.
+  [[nodiscard]] int lanesOn(int cpus) const { return cpus == 0 ? 0 : std::max(1, cpus / width); }
   // Of the lanes that the plan wants, those that the worker has.
-  [[nodiscard]] int usableOwnLanes() const { return std::min(wanted.ownLanes, static_cast<int>(ownLanes.size())); }
+  [[nodiscard]] int usableOwnLanes() const { return std::min(lanesOn(wanted.ownLanes), static_cast<int>(ownLanes.size())); }
 };
 
 struct GroupRecord {
@@ -100,6 +103,7 @@ class Drc::Impl {
   [[nodiscard]] const IsolationUnits& isolationUnits() const { return units_; }
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
+  [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
   // drc_load.cc
   void demandChanged(GroupId group);

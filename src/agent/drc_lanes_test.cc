@@ -86,5 +86,30 @@ TEST(DrcLanes, LanesOfWhoIsNotPlacedFloat) {
   EXPECT_EQ(rig.kernel.laneCpus(InstanceId(10)), rig.home(10));
 }
 
+// Each lane of a wide container needs several CPUs: fewer of them are opened, and the kernel places a run's threads.
+TEST(DrcLanes, AWideContainerOpensALanePerSoManyCpus) {
+  DrcRig rig(8);
+  rig.drc->setGroup(rig.spec(1));
+  rig.ready(1, 10, 4, 0, {}, 2);
+  rig.settle();
+  EXPECT_EQ(rig.allowed(10), (LaneAllowance{InstanceId(10), 4, 0}));
+  EXPECT_TRUE(rig.kernel.laneCpus(InstanceId(10)).empty());
+  rig.add(2, 20);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 4);
+  EXPECT_EQ(rig.allowed(10).ownLanes, 2);
+  for (int group = 3; group <= 8; ++group) rig.add(group, group * 10);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 1);
+  EXPECT_EQ(rig.allowed(10).ownLanes, 1) << "one CPU carries one lane, whatever its width";
+  rig.loop.advance(5s);
+  const int told = rig.lanes.told[GroupId(1)];
+  rig.loop.advance(5s);
+  EXPECT_EQ(rig.lanes.told[GroupId(1)], told);
+  ASSERT_TRUE(rig.drc->shareOf(GroupId(1)));
+  EXPECT_EQ(rig.drc->shareOf(GroupId(1))->home, rig.home(10));
+  EXPECT_FALSE(rig.drc->shareOf(GroupId(99)));
+}
+
 }  // namespace
 }  // namespace coterie::agent

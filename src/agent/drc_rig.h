@@ -221,15 +221,16 @@ struct DrcRig {
     return group;
   }
   void starting(int group, int instance, Bytes expected = {}) { drc->instanceStarting(GroupId(group), InstanceId(instance), expected); }
-  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2, Bytes resident = {}) {
+  void ready(int group, int instance, int ownLanes = 4, int loanLanes = 2, Bytes resident = {}, int width = 1) {
     const ContainerRegistration container = kernel.spawn(InstanceId(instance), ownLanes, loanLanes);
     processes[InstanceId(instance)] = container;
     groupOf[InstanceId(instance)] = GroupId(group);
-    tellReady(GroupId(group), container, resident);
+    tellReady(GroupId(group), container, resident, width);
   }
-  void tellReady(GroupId group, const ContainerRegistration& container, Bytes resident = {}) {
+  void tellReady(GroupId group, const ContainerRegistration& container, Bytes resident = {}, int width = 1) {
     InstanceReady said;
     said.pid = container.pid;
+    said.width = width;
     said.ownLaneThreads = container.ownLaneThreads;
     said.loanLaneThreads = container.loanLaneThreads;
     said.serviceThreads = container.serviceThreads;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace coterie::allocation {
@@ -31,12 +32,14 @@ WidthRating rate(const WidthQuestion& question, const RunTime& run, int servers,
   const double service = std::max(1e-9, seconds(run.mean) * slowdown);
   rating.capacity = std::llround(servers / service * 1000);
   const double rho = static_cast<double>(question.arrivals.value) / 1000 * service / servers;
-  if (rho >= 1) {
+  if (rho >= 1 && !question.mostAtOnce) {
     rating.overloaded = true;
     rating.wait = rating.latency = kEndless;
     return rating;
   }
-  rating.wait = nanos(waitAtQuantile(question, service, servers, rho));
+  double wait = rho < 1 ? waitAtQuantile(question, service, servers, rho) : std::numeric_limits<double>::infinity();
+  if (question.mostAtOnce) wait = std::min(wait, std::max(0, *question.mostAtOnce - servers) * service / servers);
+  rating.wait = nanos(wait);
   rating.latency = rating.wait + nanos(seconds(std::max(run.atQuantile, run.mean)) * slowdown);
   rating.feasible = !question.objective || rating.latency <= *question.objective;
   return rating;
@@ -61,6 +64,11 @@ bool betterByATenth(const WidthRating& rating, const WidthRating& present, Width
 
 }  // namespace
 
+RunTime atQuantile(const RunTime& run, double quantile) {
+  const double part = std::clamp((quantile - 0.5) / 0.49, 0.0, 1.0);
+  return {run.width, run.mean, run.mean + Nanos(std::llround(static_cast<double>((run.atQuantile - run.mean).count()) * part))};
+}
+
 WidthChoice chooseWidth(const WidthQuestion& question) {
   WidthChoice choice;
   choice.containers = std::clamp(std::max(question.minContainers, question.nodesSpanned), question.minContainers,
@@ -74,7 +82,10 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
     return choice;
   }
   for (const RunTime& run : question.curve) {
-    if (run.width <= question.cpus) choice.ratings.push_back(rate(question, run, question.cpus / run.width, 1));
+    if (run.width > question.cpus) continue;
+    int servers = question.cpus / run.width;
+    if (run.width > 1 && question.mostWideServers) servers = std::clamp(*question.mostWideServers, 1, servers);
+    choice.ratings.push_back(rate(question, run, servers, 1));
   }
   if (choice.ratings.empty()) return choice;
   const auto feasible = [](const WidthRating& rating) { return rating.feasible; };
@@ -93,7 +104,22 @@ WidthChoice chooseWidth(const WidthQuestion& question) {
     choice.reason = WidthReason::ObjectiveNotMet;
   }
   choice.chosen = *chosen;
+  if (choice.chosen.width > 1 && question.mostWideServers)
+    choice.containers = std::clamp(choice.chosen.servers, choice.containers, std::max(choice.containers, question.maxContainers));
   return choice;
+}
+
+std::vector<int> widthsToMeasure(int cpus) {
+  std::vector<int> widths;
+  for (int width = 2; width < cpus; width *= 2) widths.push_back(width);
+  if (cpus > 1) widths.push_back(cpus);
+  return widths;
+}
+
+bool wantsMeasuring(const WidthQuestion& question) {
+  if (question.cpus < 2 || question.curve.empty() || !question.objective) return false;
+  if (question.curve.back().width > 1) return false;
+  return !chooseWidth(question).chosen.feasible;
 }
 
 bool WidthWatch::window(const WidthChoice& choice) {

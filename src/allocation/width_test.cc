@@ -100,6 +100,105 @@ TEST(Width, ContainersAreWithinWhatTheServiceAllows) {
   EXPECT_EQ(chooseWidth(question).containers, 3);
 }
 
+// Two CPUs; a run takes 80 ms by one thread, 45 ms by two.
+WidthQuestion twoCpus(double objectiveMs, double arrivals) {
+  WidthQuestion question;
+  question.curve = {{1, millis(80), millis(82)}, {2, millis(45), millis(47)}};
+  question.cpus = 2;
+  question.objective = millis(objectiveMs);
+  question.arrivals = MilliRps(std::llround(arrivals * 1000));
+  return question;
+}
+
+TEST(Width, AClosedLoopOfOneClientIsNoOverload) {
+  struct Row {
+    const char* what;
+    int clients;
+    double objective, arrivals;
+    int width;
+    WidthReason reason;
+  };
+  const Row rows[] = {
+      {"served by one thread", 1, 60, 12.5, 2, WidthReason::MeetsObjective},
+      {"served by two, which its rate fills", 1, 60, 22.4, 2, WidthReason::MeetsObjective},
+      {"two clients fit on two servers, at the time of one thread", 2, 100, 25, 1, WidthReason::MeetsObjective},
+      {"two clients, and no width is soon enough for both", 2, 60, 25, 1, WidthReason::ObjectiveNotMet},
+      {"eight clients want capacity", 8, 60, 25, 1, WidthReason::ObjectiveNotMet},
+      {"nobody comes", 0, 60, 0, 2, WidthReason::MeetsObjective},
+  };
+  for (const Row& row : rows) {
+    WidthQuestion question = twoCpus(row.objective, row.arrivals);
+    question.mostAtOnce = row.clients;
+    const WidthChoice choice = chooseWidth(question);
+    EXPECT_EQ(choice.chosen.width, row.width) << row.what;
+    EXPECT_EQ(choice.reason, row.reason) << row.what;
+    EXPECT_LT(choice.chosen.latency, kEndless) << row.what;
+  }
+  WidthQuestion unknown = twoCpus(60, 25);  // without having seen how many there are, it is one
+  EXPECT_EQ(chooseWidth(unknown).reason, WidthReason::Overloaded);
+}
+
+TEST(Width, AWidthInForceKeepsBeingChosenByTheLoopThatItServes) {
+  // Whatever width serves one client, its rate is that width's; the choice must not depend on it.
+  for (const double served : {12.5, 22.2, 22.6}) {
+    WidthQuestion question = twoCpus(60, served);
+    question.mostAtOnce = 1;
+    EXPECT_EQ(chooseWidth(question).chosen.width, 2) << served;
+  }
+}
+
+TEST(Width, WithoutSharedWeightsWideServersAreAsManyAsContainers) {
+  WidthQuestion question = seed();
+  question.objective = millis(65);
+  question.mostWideServers = 2;
+  question.maxContainers = 2;
+  const WidthChoice choice = chooseWidth(question);
+  for (const WidthRating& rating : choice.ratings) EXPECT_LE(rating.servers, rating.width == 1 ? 32 : 2);
+  EXPECT_EQ(choice.chosen.width, 16);  // two servers of eight threads would leave half of the CPUs idle
+  EXPECT_EQ(choice.containers, 2);
+  question.nodesSpanned = 1;
+  question.mostWideServers = 4;
+  question.maxContainers = 4;
+  EXPECT_EQ(chooseWidth(question).chosen.width, 8);
+  EXPECT_EQ(chooseWidth(question).containers, 4);
+}
+
+TEST(Width, ARunTimeOfAnotherQuantileLiesBetween) {
+  const RunTime run{1, millis(80), millis(178)};
+  EXPECT_EQ(atQuantile(run, 0.99).atQuantile, millis(178));
+  EXPECT_EQ(atQuantile(run, 0.999).atQuantile, millis(178));
+  EXPECT_EQ(atQuantile(run, 0.5).atQuantile, millis(80));
+  EXPECT_EQ(atQuantile(run, 0.75).atQuantile, millis(130));
+}
+
+TEST(Width, WhatIsMeasuredFitsWhatMayBeOwned) {
+  EXPECT_EQ(widthsToMeasure(0), std::vector<int>{});
+  EXPECT_EQ(widthsToMeasure(1), std::vector<int>{});
+  EXPECT_EQ(widthsToMeasure(2), std::vector<int>{2});
+  EXPECT_EQ(widthsToMeasure(3), (std::vector<int>{2, 3}));
+  EXPECT_EQ(widthsToMeasure(8), (std::vector<int>{2, 4, 8}));
+  EXPECT_EQ(widthsToMeasure(12), (std::vector<int>{2, 4, 8, 12}));
+}
+
+TEST(Width, MeasuringIsWantedWhereOneThreadDoesNotDo) {
+  WidthQuestion question = twoCpus(60, 1);
+  question.curve.resize(1);
+  EXPECT_TRUE(wantsMeasuring(question));
+  question.objective = millis(1000);
+  EXPECT_FALSE(wantsMeasuring(question)) << "one thread meets it";
+  question.objective.reset();
+  EXPECT_FALSE(wantsMeasuring(question)) << "nobody asks for it";
+  question.objective = millis(60);
+  question.cpus = 1;
+  EXPECT_FALSE(wantsMeasuring(question)) << "one CPU";
+  question.cpus = 0;
+  EXPECT_FALSE(wantsMeasuring(question)) << "a member of the pool";
+  question = twoCpus(60, 1);
+  EXPECT_FALSE(wantsMeasuring(question)) << "it is known";
+  question.curve.clear();
+  EXPECT_FALSE(wantsMeasuring(question)) << "it never ran";
+}
+
 // The exact wait of M/M/c: Erlang's C, and an exponential tail.
 double erlangWait(double rho, int servers, double service, double tail) {
   double term = 1, sum = 1;  // (c rho)^k / k!

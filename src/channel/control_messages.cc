@@ -171,6 +171,8 @@ std::vector<std::byte> encode(const SetupMessage& message) {
       writer.text(probe.input);
       putShape(writer, probe.shape);
     }
+    putThreads(writer, message.measureWidths);
+    writer.put(message.measureNanos);
   });
 }
 
@@ -192,6 +194,8 @@ Result<SetupMessage> decodeSetup(std::span<const std::byte> bytes) {
     probe.input = reader.text(kMaxName);
     probe.shape = getShape(reader);
   }
+  message.measureWidths = getThreads(reader);
+  message.measureNanos = reader.get<std::int64_t>();
   if (!reader.complete()) return malformed("setup");
   return message;
 }

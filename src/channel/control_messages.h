@@ -50,6 +50,8 @@ struct SetupMessage {
   std::uint64_t responseBytes{0};
   std::uint64_t memoryLimit{0};  // 0: none
   std::vector<ProbeShape> probe;
+  std::vector<std::int32_t> measureWidths;  // to be timed before the model is loaded to serve
+  std::int64_t measureNanos{0};             // for all of them together
 };
 
 struct ReadyMessage {

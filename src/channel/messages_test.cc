@@ -71,10 +71,14 @@ TEST(ControlMessages, ComeBackAsTheyWere) {
   setup.sha256 = std::string(64, 'a');
   setup.ownLanes = 3;
   setup.probe = {{"x", {1, 2}}};
+  setup.measureWidths = {2, 4};
+  setup.measureNanos = 5;
   const auto back = decodeSetup(encode(setup));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->modelName, "m.onnx");
   EXPECT_EQ(back->probe.at(0).shape, (Shape{1, 2}));
+  EXPECT_EQ(back->measureWidths, (std::vector<std::int32_t>{2, 4}));
+  EXPECT_EQ(back->measureNanos, 5);
 
   ReadyMessage ready;
   ready.signature.outputs = {{"y", ElementType::Int64, {-1}, false}};

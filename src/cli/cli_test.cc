@@ -340,8 +340,9 @@ TEST_F(Cli, DescribesAndExplains) {
   EXPECT_NE(tenant.out.find("speech"), std::string::npos);
   const auto explained = run({"explain", "speech"});
   EXPECT_EQ(explained.code, kOk) << explained.err;
-  for (const char* part :
-       {"audio/speech of tenant", "Why these CPUs?", "they share a cache (SameL3)", "Why this many?", "Why not more?", "The last change\n"}) {
+  for (const char* part : {"audio/speech of tenant", "a request is run by 1 thread; proposed: 1 instance, 2 threads a request",
+                           "Why so many threads a request?", "no width meets it (ObjectiveNotMet)", "82.0ms", "endless", "Why these CPUs?",
+                           "they share a cache (SameL3)", "Why this many?", "Why not more?", "The last change\n"}) {
     EXPECT_NE(explained.out.find(part), std::string::npos) << part << "\n" << explained.out;
   }
   EXPECT_NE(explained.out.find("entitled to 0 CPUs, could use 0 now; floor none, ceiling the machine"), std::string::npos) << explained.out;

@@ -50,6 +50,30 @@ void answerTo(Context& context, std::string_view question, const std::vector<adm
     out << "  " << printable(message) << styled(" (" + printable(reason) + ")", Style::Faint, context.terminal.colors) << "\n";
 }
 
+void sayWidth(Context& context, const admin::WidthInfo& width) {
+  const auto threads = [](int count) { return fmt::format("{} {}", count, count == 1 ? "thread" : "threads"); };
+  std::ostream& out = context.terminal.out;
+  out << "  a request is run by " << threads(width.threads);
+  if (width.proposedThreads > 0) {
+    out << fmt::format("; proposed: {} {}, {} a request", width.proposedInstances, width.proposedInstances == 1 ? "instance" : "instances",
+                       threads(width.proposedThreads));
+  }
+  out << "\n";
+}
+
+void printJudged(Context& context, const std::vector<admin::WidthLine>& judged) {
+  Table table({"THREADS", "SERVERS", "WAIT", "LATENCY", "REQ/S", "OBJECTIVE"});
+  for (const admin::WidthLine& line : judged) {
+    table.add({std::to_string(line.threads),
+               std::to_string(line.servers),
+               line.endless ? "endless" : latencyText(line.wait),
+               line.endless ? "endless" : latencyText(line.latency),
+               fmt::format("{:.1f}", line.requestsPerSecond),
+               {line.meetsObjective ? "met" : "not met", line.meetsObjective ? Style::Good : Style::Bad}});
+  }
+  table.print(context.terminal.out, context.terminal.colors);
+}
+
 int explain(Context& context, const ServiceOptions& options) {
   const auto path = servicePath(context, options, "explain");
   if (!path.ok()) return context.fail(path.error());
@@ -72,9 +96,12 @@ int explain(Context& context, const ServiceOptions& options) {
         << "\n";
   out << fmt::format("  {} {}, {} own {}, {} loan {}\n", e.instances, e.instances == 1 ? "instance" : "instances", e.ownLanes,
                      e.ownLanes == 1 ? "lane" : "lanes", e.loanLanes, e.loanLanes == 1 ? "lane" : "lanes");
+  sayWidth(context, e.width);
   answerTo(context, "Why these CPUs?", e.whyThese);
   answerTo(context, "Why this many?", e.whyThisMany);
   answerTo(context, "Why not more?", e.whyNotMore);
+  if (!e.width.why.empty()) answerTo(context, "Why so many threads a request?", e.width.why);
+  if (e.width.judged.size() > 1) printJudged(context, e.width.judged);
   const Value* changes = value->find("changes");
   if (changes == nullptr || changes->asList() == nullptr || changes->asList()->empty()) return kOk;
   const std::size_t count = changes->asList()->size();

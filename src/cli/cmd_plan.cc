@@ -46,6 +46,7 @@ void printPlan(const Context& context, const plan_node::NodePlan& plan) {
     for (const auto& [reason, sentence] : group.lines)
       out << "  " << printable(sentence) << styled(" (" + reason + ")", Style::Faint, context.terminal.colors) << "\n";
   }
+  if (!text.widths.rows.empty()) printTable(context, "How many threads a request", text.widths);
   if (!text.moves.rows.empty()) printTable(context, "What moves", text.moves);
   if (text.steps.rows.empty()) {
     out << "\nNothing is to be written: it is in force.\n";

@@ -35,11 +35,14 @@ bool InstanceReconciler::admitQuota(ServiceRecord& record, const TenantView& ten
   return false;
 }
 
-int InstanceReconciler::ownLanesOf(const ServiceRecord& record) const {
+int InstanceReconciler::mostCpusOf(const ServiceRecord& record) const {
   const std::int64_t most = record.service.spec.maxCpus.value;
-  const std::int64_t lanes = most > 0 ? (most + 999) / 1000 : config_.machineCpus;
-  return static_cast<int>(std::clamp<std::int64_t>(lanes, 1, std::max(1, config_.machineCpus)));
+  const std::int64_t cpus = most > 0 ? (most + 999) / 1000 : config_.machineCpus;
+  return static_cast<int>(std::clamp<std::int64_t>(cpus, 1, std::max(1, config_.machineCpus)));
 }
+
+// The threads of a wide run are its session's, so a wide instance has one lane.
+int InstanceReconciler::ownLanesOf(const ServiceRecord& record) const { return record.width.inForce > 1 ? 1 : mostCpusOf(record); }
 
 int InstanceReconciler::unitCpus(Isolation isolation) const {
   return isolation == Isolation::None ? 0 : ports_.allocation.isolationTerms(isolation).unitCpus;
@@ -168,6 +171,7 @@ Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant, c
     if (&record == self || (tenant && record.tenant != tenant)) continue;
     for (const Bytes reserved : record.reserved) sum += reserved;
   }
+  if (measuring_ && (!tenant || measuring_->tenant == *tenant)) sum += measuring_->limit;
   return sum;
 }
 

@@ -38,6 +38,16 @@ struct IsolationTerms {
   std::string gaps;   // what it does not keep away, as a clause: "memory bandwidth stays shared; ..."
 };
 
+// What a group has and does at this instant.
+struct GroupLoad {
+  int cpus{0};         // that it owns; 0: a member of the pool
+  MilliCpu poolShare;  // of a member of the pool
+  int nodes{1};        // that its CPUs span
+  MilliRps arrivals;   // requests, refused ones included
+  int waiting{0};      // requests without a lane
+  int running{0};      // on lanes
+};
+
 class AllocationPort {
  public:
   virtual ~AllocationPort() = default;
@@ -50,6 +60,8 @@ class AllocationPort {
   virtual void instanceStarting(GroupId group, InstanceId instance, Bytes expected) = 0;
   virtual void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) = 0;
   virtual void instanceEnded(GroupId group, InstanceId instance) = 0;
+  // None: the group has no place yet, or nothing is known of its load.
+  [[nodiscard]] virtual std::optional<GroupLoad> loadOf(GroupId) const { return std::nullopt; }
 };
 
 }  // namespace coterie::controller

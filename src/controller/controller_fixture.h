@@ -40,6 +40,13 @@ class FakeRuntime final : public ContainerRuntime {
     made.steadyMemory = steady;
     made.peakMemory = peak;
     made.missingSandbox = missingSandbox;
+    const InstanceSpec& spec = running.at(id);
+    made.width = spec.width;
+    const auto timed = [&](int width) {
+      if (const auto found = runTimes.find(width); found != runTimes.end()) made.speeds.push_back({width, found->second, found->second, {}});
+    };
+    timed(spec.width);
+    for (const int width : spec.measureWidths) timed(width);
     listener_->instanceReady(id, made);
   }
   void end(InstanceId id, EndReason reason = EndReason::Stopped, const std::string& message = "") {
@@ -52,6 +59,7 @@ class FakeRuntime final : public ContainerRuntime {
   std::vector<InstanceSpec> starts;
   std::vector<InstanceId> stops;
   std::vector<std::string> missingSandbox;
+  std::map<int, Nanos> runTimes;  // of every model, by width
   bool refuse{false};
 
  private:
@@ -184,6 +192,8 @@ class FakeAllocation final : public AllocationPort {
     if (!groups.contains(group) || instances.erase(instance) != 1) ++errors;
   }
 
+  [[nodiscard]] std::optional<GroupLoad> loadOf(GroupId group) const override { return groups.contains(group) ? load : std::nullopt; }
+
   [[nodiscard]] MilliCpu owned(const ServiceGroup& group) const {
     return ownedFloor(group.floor, group.isolation == Isolation::None ? 0 : isolationTerms(group.isolation).unitCpus);
   }
@@ -192,6 +202,7 @@ class FakeAllocation final : public AllocationPort {
   std::map<GroupId, ServiceGroup> groups;
   std::set<InstanceId> instances;
   std::map<InstanceId, Bytes> expected;  // of memory, as they were told
+  std::optional<GroupLoad> load;         // of every group
   int sets{0};
   int errors{0};
 };

@@ -6,31 +6,44 @@
 
 namespace coterie::controller {
 
-void InstanceReconciler::startInstance(ServiceRecord& record) {
+InstanceSpec InstanceReconciler::specOf(const ServiceRecord& record) const {
   const ModelFile& file = record.inspection.answer->value();
   InstanceSpec spec;
-  spec.id = InstanceId(++lastInstance_);
   spec.service = record.service.serviceName();
   spec.tenant = *record.tenant;
   spec.modelPath = file.path;
   spec.modelRoot = config_.modelRoot(*record.tenant);
   spec.sha256 = file.sha256;
-  spec.ownLanes = ownLanesOf(record);
-  spec.loanLanes = config_.loanLanes ? spec.ownLanes : 0;
   spec.memoryLimit = record.memory.limit;
   for (const auto& [input, shape] : record.service.spec.probeShapes) spec.probe.push_back({input, shape});
   if (config_.tenantUser) spec.uid = config_.tenantUser(*record.tenant);
+  return spec;
+}
+
+void InstanceReconciler::startInstance(ServiceRecord& record) {
+  InstanceSpec spec = specOf(record);
+  spec.id = InstanceId(++lastInstance_);
+  spec.width = record.width.inForce;
+  spec.ownLanes = ownLanesOf(record);
+  // A run on a loan lane would drag in threads that are not of the idle class.
+  spec.loanLanes = config_.loanLanes && spec.width == 1 ? spec.ownLanes : 0;
+  // Where only the width changes, what serves keeps its CPUs until the other one can take over.
+  const bool takesOver = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& other) {
+    return other.state == InstanceState::Serving && other.sha256 == spec.sha256 && other.width != spec.width;
+  });
 
   InstanceRecord& instance = record.instances.emplace_back();
   instance.id = spec.id;
   instance.version = record.version;
+  instance.width = spec.width;
+  instance.placed = !takesOver;
   instance.tenant = *record.tenant;
-  instance.sha256 = file.sha256;
+  instance.sha256 = spec.sha256;
   instance.limit = spec.memoryLimit;
   if (!record.reserved.empty()) record.reserved.pop_back();
   instance.started = ports_.loop.clock().wall();
   note(record, "Starting", "instance " + std::to_string(spec.id.value) + " is started with a limit of " + memoryText(spec.memoryLimit));
-  ports_.allocation.instanceStarting(record.group, spec.id, spec.memoryLimit);
+  if (instance.placed) ports_.allocation.instanceStarting(record.group, spec.id, spec.memoryLimit);
   const Status started = ports_.runtime.start(spec);
   if (started.ok()) return;
   ports_.loop.post([this, alive = alive_, id = spec.id, error = started.error()] {
@@ -86,6 +99,7 @@ void InstanceReconciler::instanceProgress(InstanceId id, int percent) {
 }
 
 void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready) {
+  if (measuringReady(id, ready)) return;
   const auto [record, instance] = find(id);
   if (instance == nullptr || instance->state != InstanceState::Starting) return;
   instance->state = InstanceState::Ready;
@@ -93,17 +107,19 @@ void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready
   instance->ready = ready;
   if (instance->version == record->version) record->changedFile.clear();
   measurements_.learn(instance->sha256, {ready.steadyMemory, ready.peakMemory, record->service.spec.memory.value > 0 ? instance->limit : Bytes(0)});
+  if (!std::exchange(instance->placed, true)) ports_.allocation.instanceStarting(record->group, id, instance->limit);
   ports_.allocation.instanceReady(record->group, id, ready);
   note(*record, "Loaded", "instance " + std::to_string(id.value) + " has loaded its model in " + memoryText(ready.steadyMemory));
   pass_.trigger();
 }
 
 void InstanceReconciler::instanceEnded(InstanceId id, const InstanceEnd& end) {
+  if (measuringEnded(id, end)) return;
   const auto [record, instance] = find(id);
   if (instance == nullptr) return;
   ports_.gateway.instanceGone(id);
   if (end.fromOutside) ports_.gateway.instanceEndedFromOutside(id);
-  ports_.allocation.instanceEnded(record->group, id);
+  if (instance->placed) ports_.allocation.instanceEnded(record->group, id);
   const bool asked = instance->state >= InstanceState::Draining;
   if (asked || end.reason == EndReason::Stopped) {
     note(*record, "Stopped", "instance " + std::to_string(id.value) + " has ended");
@@ -136,6 +152,11 @@ void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord
   const Instant now = ports_.loop.clock().now();
   const Nanos served = instance.state == InstanceState::Serving ? now - instance.servingSince : Nanos(0);
   const Nanos delay = record.backoff.failed(now, served);
+  // A width that does not come up is not tried again: what serves by the old one stays.
+  if (instance.width > 1 && instance.state < InstanceState::Serving) {
+    record.width.failed = instance.width;
+    setWidth(record, 1, "an instance of " + std::to_string(instance.width) + " threads did not come up");
+  }
   record.lastEnd = end;
   record.reserved.push_back(instance.limit);
   ++record.restarts;

@@ -46,7 +46,10 @@ void InstanceReconciler::reconcile() {
   forgetGone();
   noteExcess();
   armTimer();
-  if (shuttingDown_ && allStopped_ && std::all_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.instances.empty(); })) {
+  armWidthLook();
+  if (shuttingDown_ && measuring_) endMeasuring();
+  if (shuttingDown_ && allStopped_ && !measuring_ &&
+      std::all_of(records_.begin(), records_.end(), [](const auto& r) { return r.second.instances.empty(); })) {
     std::exchange(allStopped_, nullptr)();
   }
 }
@@ -71,7 +74,11 @@ void recallModel(ServiceRecord& record, const StoredObject& object) {
   if (observed == nullptr || *observed != Value(object.generation) || sum == nullptr || sum->asString() == nullptr) return;
   const Value* spec = object.spec.find("model");
   const Value* uri = spec != nullptr ? spec->find("uri") : nullptr;
-  if (uri != nullptr && uri->asString() != nullptr) record.model = {*uri->asString(), *sum->asString(), std::nullopt};
+  if (uri == nullptr || uri->asString() == nullptr) return;
+  record.model = {*uri->asString(), *sum->asString(), std::nullopt};
+  const Value* threads = object.status.find("threadsPerRun");
+  if (threads != nullptr && threads->asInt() != nullptr)
+    record.width.recalled = static_cast<int>(std::clamp<std::int64_t>(*threads->asInt(), 1, 4096));
 }
 }  // namespace
 
@@ -103,6 +110,8 @@ void InstanceReconciler::take(const StoredObject& object) {
   record.backoff.reset();
   record.lastEnd.reset();
   record.changedFile.clear();
+  record.width.failed = 0;
+  record.width.windowEnd.reset();
   lookAgainAt(record);
 }
 
@@ -122,7 +131,9 @@ void InstanceReconciler::reconcileService(ServiceRecord& record) {
   record.obstacles.clear();
   record.overQuota = false;
   const ModelServiceSpec& spec = record.service.spec;
-  const int automatic = std::clamp(record.proposed > 0 ? record.proposed : spec.minInstances, spec.minInstances, spec.maxInstances);
+  // A wide instance has one server, so their number follows the width, too.
+  const int wide = record.width.inForce > 1 && record.width.choice ? record.width.choice->containers : 1;
+  const int automatic = std::clamp(std::max({record.proposed, wide, spec.minInstances}), spec.minInstances, spec.maxInstances);
   record.desired = spec.instances.value_or(automatic);
   const Verdict verdict = admit(record);
   if (verdict == Verdict::None) record.desired = 0;

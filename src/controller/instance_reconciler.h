@@ -18,9 +18,12 @@
 // and said (event ModelChanged), never beside the old one for good. An instance that is silent stays and counts as not ready (Ready: reason
 // Unresponsive, or PartlyServing that names it) until it answers or is ended. Restarts: back-off per service (backoff.h). At the start, nothing is
 // started before every service's file was looked at (10 s at most), so that the allocator hears of all instances in one turn and gives them the homes
-// they had. spec.instances is the user's word; else proposeInstances() decides within minInstances..maxInstances. This is the sole writer of
-// status.desiredInstances. Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread
-// rule: control loop; no call from inside a port's callback re-enters a pass: passes run on turns of their own.
+// they had. spec.instances is the user's word; else proposeInstances() and the width of runs decide within minInstances..maxInstances. Width: where a
+// service has an objective that runs by one thread do not meet, its model's run times by more threads are measured, by a worker that serves nobody,
+// while nothing waits anywhere and the service has no request; then allocation/width.h chooses, and a change is a roll-out: an instance of the other
+// width is loaded beside the old one, has no CPUs of its own before it is ready, and takes over. This is the sole writer of status.desiredInstances.
+// Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no
+// call from inside a port's callback re-enters a pass: passes run on turns of their own.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "allocation/width.h"
 #include "base/cpu_set.h"
 #include "base/result.h"
 #include "controller/allocation_port.h"
@@ -62,6 +66,13 @@ struct InstanceReconcilerConfig {
   Millis stopGrace{5000};
   Seconds resync{5};         // while something is refused or could not be written
   Seconds inspectAgain{15};  // a file that was missing or wrong
+  std::string machineShape;  // run times are remembered with it
+  bool widths{true};         // the width of runs follows objectives
+  Millis widthLook{200};     // how often the load of a service whose width may change is looked at
+  Seconds widthWindow{10};   // over which the looks are judged
+  Millis quietBefore{1000};  // so long without a request, before run times are measured
+  Millis measureTime{5000};  // for all widths of a model
+  Seconds measureAgain{60};  // after a failure
 };
 
 struct InstanceSummary {
@@ -71,6 +82,13 @@ struct InstanceSummary {
   int pid{0};
   Bytes memoryLimit;
   WallTime started;
+};
+struct WidthSummary {
+  int inForce{1};                                     // threads of one run of an instance that is started now
+  std::vector<allocation::RunTime> curve;             // as far as measured
+  std::optional<allocation::WidthQuestion> question;  // of the last window; none yet: it has no objective, or nothing was seen
+  std::optional<allocation::WidthChoice> choice;      // the proposal
+  std::string held;                                   // why the proposal is not followed; empty: it is
 };
 struct ServiceSummary {
   ServiceName name;
@@ -84,6 +102,7 @@ struct ServiceSummary {
   std::vector<Obstacle> obstacles;
   std::vector<Condition> conditions;
   std::vector<InstanceSummary> instances;
+  WidthSummary width;
 };
 
 class InstanceReconciler final : public ContainerRuntime::Listener {
@@ -158,6 +177,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, const CpuClaim& claim) const;
   [[nodiscard]] int unitCpus(Isolation isolation) const;  // 0: it is not isolated
   void refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing);
+  [[nodiscard]] int mostCpusOf(const ServiceRecord& record) const;
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
   // self: its reserve is not counted.
@@ -174,12 +194,29 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] std::string versionOf(const ServiceRecord& record, const ModelFile& file) const;
 
   // instance_actions.cc
+  [[nodiscard]] InstanceSpec specOf(const ServiceRecord& record) const;
   void startInstance(ServiceRecord& record);
   void serve(ServiceRecord& record, InstanceRecord& instance);
   void endInstance(ServiceRecord& record, InstanceRecord& instance);
   void stopInstance(InstanceRecord& instance);
   void noteFailure(ServiceRecord& record, const InstanceRecord& instance, const InstanceEnd& end);
   [[nodiscard]] std::pair<ServiceRecord*, InstanceRecord*> find(InstanceId id);
+
+  // width_actions.cc
+  void followModel(ServiceRecord& record);
+  void armWidthLook();
+  void lookAtWidths();
+  void lookAtWidth(ServiceRecord& record, const GroupLoad& load);
+  [[nodiscard]] bool mayWiden(const ServiceRecord& record) const;
+  [[nodiscard]] allocation::WidthQuestion questionOf(const ServiceRecord& record, const GroupLoad& load) const;
+  void closeWindow(ServiceRecord& record, const GroupLoad& load);
+  void setWidth(ServiceRecord& record, int width, const std::string& why);
+  [[nodiscard]] std::string circumstancesOf(const ServiceRecord& record) const;
+  [[nodiscard]] bool wantsCurve(const ServiceRecord& record, const GroupLoad& load) const;
+  void startMeasuring(ServiceRecord& record);
+  void endMeasuring();
+  [[nodiscard]] bool measuringReady(InstanceId id, const InstanceReady& ready);
+  [[nodiscard]] bool measuringEnded(InstanceId id, const InstanceEnd& end);
 
   // service_status.cc
   void tellGateway(ServiceRecord& record);
@@ -208,6 +245,20 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   std::map<TenantName, std::vector<tenancy::QuotaExcess>> excess_;  // tenants within their quota have none
   std::function<void()> excessChanged_;
   TimerHandle timer_;
+  // A worker that times a model's widths and serves nobody; one at a time.
+  struct Measuring {
+    InstanceId id;
+    ServiceName service;
+    TenantName tenant;
+    std::string sha256;
+    std::string circumstances;
+    Bytes limit;
+    bool givenUp{false};  // nothing it says counts any more
+    bool ended{false};    // it has said what it could
+  };
+  std::optional<Measuring> measuring_;
+  TimerHandle widthTimer_;
+  bool widthLookArmed_{false};
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // shared with callbacks of ports, which may outlive this
 };
 

@@ -91,6 +91,7 @@ bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tena
                                           ": the file or the object is not the one that was meant");
   }
   noteChangedFile(record, *answer);
+  followModel(record);
   record.version = versionOf(record, *answer);
   record.memory = memoryNeed(*answer, measurements_.of(answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
   return true;
@@ -122,6 +123,7 @@ bool InstanceReconciler::mayBeRepaired(const ServiceRecord& record) const {
 std::string InstanceReconciler::versionOf(const ServiceRecord& record, const ModelFile& file) const {
   std::string version =
       fmt::format("{}|{}|{:x}|lanes={}|memory={}", file.path, file.sha256, file.externalMark, ownLanesOf(record), record.service.spec.memory.value);
+  if (record.width.inForce > 1) version += fmt::format("|threads={}", record.width.inForce);
   for (const auto& [input, shape] : record.service.spec.probeShapes) version += "|" + input + shapeText(shape);
   return version;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "allocation/width.h"
 #include "base/cpu_set.h"
 #include "controller/allocation_port.h"
 #include "controller/backoff.h"
@@ -28,6 +29,8 @@ struct InstanceRecord {
   InstanceId id;
   InstanceState state{InstanceState::Starting};
   std::string version;  // of the model and of all that a process keeps for life
+  int width{1};         // threads of one run
+  bool placed{false};   // the allocator knows it
   TenantName tenant;
   std::string sha256;
   Bytes limit;
@@ -75,6 +78,27 @@ struct CpuClaim {
   friend bool operator==(const CpuClaim&, const CpuClaim&) = default;
 };
 
+// By how many threads one request of a service is run, what is known of its run times, and what was seen of its load.
+struct WidthRecord {
+  int inForce{1};                                     // of instances that are started from now on
+  int recalled{1};                                    // in force when the program ended
+  std::string sha256;                                 // of the model that all below is about
+  std::vector<allocation::RunTime> curve;             // ascending; may be width 1 alone
+  bool measured{false};                               // other widths were timed, too
+  allocation::WidthWatch watch{1};                    // over the windows
+  std::optional<Instant> windowEnd;                   // of the one under way
+  std::int64_t looks{0};                              // in it
+  std::int64_t arrivals{0};                           // sum of milli-requests per second over them
+  int mostAtOnce{0};                                  // waiting and running, in it
+  int quietLooks{0};                                  // in a row, without a request
+  std::optional<allocation::WidthQuestion> question;  // of the last whole window
+  std::optional<allocation::WidthChoice> choice;
+  std::string held;        // why the choice is not followed; empty: it is
+  std::string unmeasured;  // why other widths were not timed, though that was tried; empty: it was not, or they were
+  Instant measureAgain{};  // not before
+  int failed{0};           // a width whose instance did not come up; 0: none
+};
+
 struct ServiceRecord {
   GroupId group;
   ModelService service;  // the last sound spec
@@ -89,6 +113,7 @@ struct ServiceRecord {
   std::string changedFile;  // not empty: the file changed under the same spec, and its new instances are not loaded yet
   std::string version;      // wanted; empty: not known (yet)
   MemoryNeed memory;
+  WidthRecord width;
   bool admitted{false};  // its claim counts
   CpuClaim admittedClaim;
   tenancy::ServiceUse admittedUse;  // what its tenant's quota is charged

@@ -187,6 +187,7 @@ Value InstanceReconciler::statusOf(const ServiceRecord& record) {
   status.set("observedGeneration", record.generation);
   status.set("desiredInstances", record.desired);
   status.set("readyInstances", countServing(record));
+  if (record.width.inForce > 1) status.set("threadsPerRun", record.width.inForce);
   if (record.restarts > 0) status.set("restarts", record.restarts);
   if (!record.model.sha256.empty()) {
     Value model = Value::emptyMap();
@@ -202,6 +203,7 @@ Value InstanceReconciler::statusOf(const ServiceRecord& record) {
     if (!instance.home.empty()) value.set("cpus", instance.home.toString());
     if (!instance.loans.empty()) value.set("loans", instance.loans.toString());
     if (instance.loaded()) value.set("pid", instance.ready.pid);
+    if (instance.width > 1) value.set("threadsPerRun", instance.width);
     instances.push(std::move(value));
   }
   status.set("instances", std::move(instances));
@@ -277,6 +279,8 @@ ServiceSummary InstanceReconciler::summaryOf(const ServiceName& name, const Serv
   if (record.memory.measured) summary.measuredMemory = record.memory.limit;
   summary.obstacles = record.obstacles;
   summary.conditions = record.conditions;
+  summary.width = {record.width.inForce, record.width.curve, record.width.question, record.width.choice,
+                   record.width.held.empty() ? record.width.unmeasured : record.width.held};
   for (const InstanceRecord& instance : record.instances) {
     summary.instances.push_back({instance.id, instance.state, instance.progress, instance.ready.pid, instance.limit, instance.started});
   }

@@ -12,7 +12,6 @@ namespace coterie::objects {
 
 namespace {
 constexpr std::int64_t kMostInstances = 1000;
-constexpr double kLongestLatencyMs = 3600000;
 
 std::int64_t limit(Fields& fields, std::string_view name, std::int64_t most) {
   const Value* value = fields.find(name);
@@ -85,21 +84,6 @@ void decodeModel(Fields& spec, ModelServiceSpec& into) {
     into.sha256 = std::move(*sum);
   }
   model.finish();
-}
-
-void decodeObjective(Fields& spec, ModelServiceSpec& into) {
-  Fields fields = spec.map("objective");
-  if (!fields.present()) return;
-  Objective objective;
-  if (fields.require("latencyMs", "the latency bound in milliseconds") != nullptr) {
-    if (const std::optional<double> ms = fields.number("latencyMs", 0, kLongestLatencyMs)) {
-      objective.latency = Nanos(std::llround(*ms * 1e6));
-      if (objective.latency <= Nanos::zero()) fields.fault("latencyMs", "must be more than 0");
-    }
-  }
-  objective.percentile = fields.number("percentile", 50, 99.9).value_or(99);
-  fields.finish();
-  into.objective = objective;
 }
 
 void decodeInstances(Fields& spec, ModelServiceSpec& into) {
@@ -185,7 +169,7 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
   ModelServiceSpec decoded;
   if (spec.present()) {
     decodeModel(spec, decoded);
-    decodeObjective(spec, decoded);
+    decoded.objective = objectiveField(spec);
     decodeInstances(spec, decoded);
     decoded.minCpus = cpusField(spec, "minCpus", Zero::Allowed, "floor");
     decoded.maxCpus = cpusField(spec, "maxCpus", Zero::Refused, "ceiling");

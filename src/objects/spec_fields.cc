@@ -1,6 +1,7 @@
 #include "objects/spec_fields.h"
 
 #include <array>
+#include <cmath>
 
 #include "objects/names.h"
 #include "objects/quantity.h"
@@ -8,6 +9,8 @@
 namespace coterie::objects {
 
 namespace {
+constexpr double kLongestLatencyMs = 3600000;
+
 // "latency-critical and batch", "high, normal and low"
 std::string listed(const std::vector<std::string_view>& words) {
   std::string text;
@@ -94,6 +97,21 @@ RoleNeed roleFields(Fields& fields, const std::vector<ContainerRole>& roles) {
     fields.fault("minCpus", "is of an init or a sidecar: set the group's minCpus, or say role: sidecar");
   }
   return need;
+}
+
+std::optional<Objective> objectiveField(Fields& fields) {
+  Fields given = fields.map("objective");
+  if (!given.present()) return std::nullopt;
+  Objective objective;
+  if (given.require("latencyMs", "the latency bound in milliseconds") != nullptr) {
+    if (const std::optional<double> ms = given.number("latencyMs", 0, kLongestLatencyMs)) {
+      objective.latency = Nanos(std::llround(*ms * 1e6));
+      if (objective.latency <= Nanos::zero()) given.fault("latencyMs", "must be more than 0");
+    }
+  }
+  objective.percentile = given.number("percentile", 50, 99.9).value_or(99);
+  given.finish();
+  return objective;
 }
 
 }  // namespace coterie::objects

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "model/container_role.h"
 #include "model/isolation.h"
+#include "model/objects.h"
 #include "objects/fields.h"
 
 namespace coterie::objects {
@@ -40,5 +41,8 @@ struct RoleNeed {
   MilliCpu floor;
 };
 [[nodiscard]] RoleNeed roleFields(Fields& fields, const std::vector<ContainerRole>& roles);
+
+// objective: {latencyMs, percentile}; nothing if it is absent.
+[[nodiscard]] std::optional<Objective> objectiveField(Fields& fields);
 
 }  // namespace coterie::objects

@@ -1,6 +1,7 @@
 #include "plan_node/groups_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -20,6 +21,10 @@ using objects::Zero;
 constexpr std::size_t kMostTenants = 10'000;
 constexpr std::size_t kMostGroups = 10'000;
 constexpr std::int64_t kMostContainers = 1'000;  // per group, as spec.instances
+constexpr double kMostArrivals = 1e9;            // per second
+constexpr std::int64_t kMostAtOnce = 1'000'000'000;
+constexpr std::size_t kMostWidths = 64;
+constexpr double kLongestRunMs = 3'600'000;
 constexpr std::int64_t kMostLoanLanes = CpuSet::kMaxId;
 
 // Left out: the usual.
@@ -96,7 +101,44 @@ class Reader {
     group.demand = objects::cpusField(item, "demand", Zero::Allowed, "demand");
     group.queued = yesOrNo(item, "queued");
     if (const auto lanes = item.whole("loanLanes", {0, kMostLoanLanes})) group.loanLanes = static_cast<int>(*lanes);
+    group.width = widthOf(item);
     file_.groups.push_back(std::move(group));
+  }
+
+  // Without run times nothing can be proposed, and the other fields of a width would do nothing.
+  std::optional<WidthEntry> widthOf(Fields& item) {
+    WidthEntry width;
+    width.objective = objects::objectiveField(item);
+    width.arrivals = MilliRps(std::llround(item.number("arrivals", 0, kMostArrivals).value_or(0) * 1000));
+    if (const auto atOnce = item.whole("atOnce", {0, kMostAtOnce})) width.atOnce = static_cast<int>(*atOnce);
+    if (const auto most = item.whole("maxInstances", {1, kMostContainers})) width.maxInstances = static_cast<int>(*most);
+    if (item.find("runTimes") != nullptr) {
+      objects::eachItem(item, "runTimes", "the run time by one thread and by more, each with threads and meanMs", kMostWidths,
+                        [&](Fields& one, int) { addRunTime(one, width.curve); });
+      return width;
+    }
+    for (const std::string_view name : {"objective", "arrivals", "atOnce", "maxInstances"}) {
+      if (item.find(name) != nullptr) item.fault(name, "says nothing without runTimes, from which a width is proposed");
+    }
+    return std::nullopt;
+  }
+
+  static void addRunTime(Fields& one, std::vector<allocation::RunTime>& curve) {
+    allocation::RunTime run;
+    run.width = 0;
+    if (one.require("threads", "by how many a run is run") != nullptr)
+      run.width = static_cast<int>(one.whole("threads", {1, CpuSet::kMaxId}).value_or(0));
+    const auto millis = [&](std::string_view name) {
+      const std::optional<double> ms = one.number(name, 0, kLongestRunMs);
+      if (ms && *ms <= 0) one.fault(name, "must be more than 0");
+      return Nanos(std::llround(ms.value_or(0) * 1e6));
+    };
+    if (one.require("meanMs", "how long a run takes") != nullptr) run.mean = millis("meanMs");
+    run.atQuantile = one.find("p99Ms") != nullptr ? millis("p99Ms") : run.mean;
+    if (run.atQuantile < run.mean) one.fault("p99Ms", "is less than meanMs");
+    if (curve.empty() && run.width > 1) one.fault("threads", "the first is of 1 thread");
+    if (!curve.empty() && run.width > 0 && run.width <= curve.back().width) one.fault("threads", "more threads come later, each number once");
+    curve.push_back(run);
   }
 
   std::size_t tenantOf(Fields& item) {

@@ -22,6 +22,13 @@
 //       demand: 1500m             # CPUs that it could use now; default 0
 //       queued: true              # requests wait although all own lanes are busy; default false
 //       loanLanes: 4              # per container; default: as many as maxCpus, or the machine's CPUs
+//       runTimes:                 # measured: how long a run takes by so many threads; then a width is proposed, too
+//         - {threads: 1, meanMs: 80, p99Ms: 82}    # the first is of one thread; p99Ms: default meanMs
+//         - {threads: 2, meanMs: 45}
+//       objective: {latencyMs: 60, percentile: 99}   # of the width; left out: what counts is how many requests are answered
+//       arrivals: 12.5            # requests per second; default 0
+//       atOnce: 1                 # requests at the same time, at most; left out: not known
+//       maxInstances: 4           # that a wider run may have; default: those there are
 //   pool: 4-5                     # the CPUs that are the shared pool's now; left out: there is none
 //
 // Every fault is listed with path, line and fix: unknown fields, wrong types, values out of range, empty lists, what is there twice, a tenant that is
@@ -35,9 +42,11 @@
 #include <vector>
 
 #include "allocation/decide.h"
+#include "allocation/width.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/fault.h"
+#include "model/objects.h"
 
 namespace coterie::plan_node {
 
@@ -61,6 +70,15 @@ struct ContainerEntry {
   int line{0};
 };
 
+// What the width of a group's runs is to be proposed from.
+struct WidthEntry {
+  std::vector<allocation::RunTime> curve;  // ascending, of one thread first
+  std::optional<Objective> objective;
+  MilliRps arrivals;
+  std::optional<int> atOnce;
+  std::optional<int> maxInstances;
+};
+
 struct GroupEntry {
   std::string name;
   std::size_t tenant{0};  // index into the tenants
@@ -77,6 +95,7 @@ struct GroupEntry {
   MilliCpu demand;
   bool queued{false};
   std::optional<int> loanLanes;
+  std::optional<WidthEntry> width;
   int line{0};
 };
 

@@ -54,6 +54,21 @@ TEST(GroupsFile, EveryMistakeIsAnsweredWithFieldLineAndFix) {
        "2: tenants[0].name: the name may hold lower-case letters, digits and '-' only\n4: groups[0].tenant: no tenant \"a\" is listed; add it to "
        "tenants\n"},
       {"tenant's weight", tenant("    weight: 0\n"), "3: tenants[0].weight: wanted a whole number from 1 to 10000, found 0\n"},
+      {"a width without run times", group("    arrivals: 5\n    objective: {latencyMs: 5}\n"),
+       "7: groups[0].objective: says nothing without runTimes, from which a width is proposed\n"
+       "6: groups[0].arrivals: says nothing without runTimes, from which a width is proposed\n"},
+      {"run times that begin wide", group("    runTimes: [{threads: 2, meanMs: 5}]\n"),
+       "6: groups[0].runTimes[0].threads: the first is of 1 thread\n"},
+      {"run times out of order", group("    runTimes: [{threads: 1, meanMs: 5}, {threads: 4, meanMs: 3}, {threads: 2, meanMs: 4}]\n"),
+       "6: groups[0].runTimes[2].threads: more threads come later, each number once\n"},
+      {"a run time of nothing", group("    runTimes: [{threads: 1}]\n"), "6: groups[0].runTimes[0].meanMs: missing: how long a run takes\n"},
+      {"a run time of zero", group("    runTimes: [{threads: 1, meanMs: 0}]\n"), "6: groups[0].runTimes[0].meanMs: must be more than 0\n"},
+      {"a p99 below the mean", group("    runTimes: [{threads: 1, meanMs: 5, p99Ms: 4}]\n"), "6: groups[0].runTimes[0].p99Ms: is less than meanMs\n"},
+      {"an unknown field of a run time", group("    runTimes: [{threads: 1, meanMs: 5, p95Ms: 6}]\n"),
+       "6: groups[0].runTimes[0].p95Ms: unknown field; did you mean p99Ms?\n"},
+      {"an objective of nothing", group("    objective: {percentile: 30}\n    runTimes: [{threads: 1, meanMs: 5}]\n"),
+       "6: groups[0].objective.latencyMs: missing: the latency bound in milliseconds\n6: groups[0].objective.percentile: wanted a number from 50 to "
+       "99.9, found 30\n"},
       {"an item of nothing", "tenants:\n  - ~\n  - name: a\ngroups:\n  - {name: s, tenant: a}\n",
        "2: tenants[0]: holds nothing: wanted the teams that share the machine, each with a name\n"},
       {"an item of the wrong type", "tenants:\n  - a\n  - name: a\ngroups:\n  - {name: s, tenant: a}\n",

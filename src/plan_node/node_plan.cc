@@ -1,6 +1,7 @@
 #include "plan_node/node_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "allocation/newcomers.h"
@@ -126,6 +127,36 @@ void addCosts(NodePlan& node) {
   if (anyHeld) node.costNow = costOf(layout, node.snapshot, held, heldPool);
 }
 
+std::optional<WidthProposal> widthOf(const NodePlan& node, std::size_t group) {
+  const GroupEntry& entry = node.file->groups[group];
+  const allocation::GroupTarget& target = node.plan.groups[group];
+  if (!entry.width || target.pending) return std::nullopt;
+  CpuSet home;
+  for (const allocation::ContainerTarget& container : target.containers) home |= container.home;
+  std::set<int> nodes;
+  for (const int id : home) {
+    if (const Cpu* cpu = node.machine->findCpu(id)) nodes.insert(cpu->node);
+  }
+  WidthProposal proposal;
+  allocation::WidthQuestion& question = proposal.question;
+  question.curve = entry.width->curve;
+  question.cpus = target.inPool ? 0 : home.count();
+  question.poolShare = target.inPool ? target.entitlement : MilliCpu(0);
+  question.nodesSpanned = std::max(1, static_cast<int>(nodes.size()));
+  question.arrivals = entry.width->arrivals;
+  question.mostAtOnce = entry.width->atOnce;
+  question.minContainers = static_cast<int>(entry.containers.size());
+  question.maxContainers = std::max(question.minContainers, entry.width->maxInstances.value_or(question.minContainers));
+  question.mostWideServers = question.maxContainers;
+  if (entry.width->objective) {
+    question.objective = entry.width->objective->latency;
+    question.quantile = entry.width->objective->percentile / 100;
+    for (allocation::RunTime& run : question.curve) run = allocation::atQuantile(run, question.quantile);
+  }
+  proposal.choice = allocation::chooseWidth(question);
+  return proposal;
+}
+
 void addChanges(NodePlan& node) {
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
     const allocation::GroupTarget& target = node.plan.groups[g];
@@ -184,6 +215,7 @@ NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequ
   node.plan = allocation::decide(node.snapshot, config);
   if (!node.usable.empty()) addCosts(node);
   addChanges(node);
+  for (std::size_t g = 0; g < file.groups.size(); ++g) node.widths.push_back(widthOf(node, g));
   return node;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "allocation/decide.h"
+#include "allocation/width.h"
 #include "plan_node/groups_file.h"
 
 namespace coterie::plan_node {
@@ -38,6 +39,12 @@ struct ContainerMove {
   CpuSet to;  // empty: its group is pending
 };
 
+// By how many threads a group's requests were best run, on the CPUs that it is to own.
+struct WidthProposal {
+  allocation::WidthQuestion question;
+  allocation::WidthChoice choice;
+};
+
 // Refers to the machine and the file, which must outlive it.
 struct NodePlan {
   const Machine* machine{nullptr};
@@ -45,11 +52,12 @@ struct NodePlan {
   PlanRequest request;
   allocation::Snapshot snapshot;  // groups in the file's order
   allocation::Plan plan;
-  CpuSet usable;                        // CPUs that anybody may own
-  std::int64_t cost{0};                 // J in quarters, of the plan
-  std::optional<std::int64_t> costNow;  // of what is held now; nothing if nobody holds a CPU
-  std::vector<ContainerMove> moves;     // by group, then container
-  std::vector<std::size_t> pending;     // groups that wait
+  CpuSet usable;                                     // CPUs that anybody may own
+  std::int64_t cost{0};                              // J in quarters, of the plan
+  std::optional<std::int64_t> costNow;               // of what is held now; nothing if nobody holds a CPU
+  std::vector<ContainerMove> moves;                  // by group, then container
+  std::vector<std::size_t> pending;                  // groups that wait
+  std::vector<std::optional<WidthProposal>> widths;  // of each group; none where the file has no run times, or the group waits
   [[nodiscard]] const TenantEntry& tenantOf(std::size_t group) const { return file->tenants[file->groups[group].tenant]; }
 };
 

@@ -247,5 +247,27 @@ TEST(PlanJson, TheSameQuestionHasTheSameAnswerToTheByte) {
   EXPECT_EQ(text::printJson(planValue(planNode(machine, file, {}))), text::printJson(planValue(planNode(machine, file, {}))));
 }
 
+TEST(NodePlan, AWidthIsProposedWhereRunTimesAreGiven) {
+  const Machine machine = testing::regularMachine("flat", {1, 1, 0, 4, 1});
+  const std::string head = "tenants:\n  - name: a\ngroups:\n  - {name: a/slow, tenant: a, maxInstances: 2, atOnce: 1, arrivals: 12.5, ";
+  const std::string curve = "runTimes: [{threads: 1, meanMs: 80, p99Ms: 82}, {threads: 2, meanMs: 45}, {threads: 4, meanMs: 44}]";
+  const auto planned = [&](const std::string& yaml) {
+    const GroupsFile file = groupsFrom(yaml);
+    const NodePlan plan = planNode(machine, file, {});
+    const PlanText text = planText(plan);
+    EXPECT_EQ(text.widths.rows.size(), 3U);
+    EXPECT_EQ(text.reasons[0].lines.back().reason, textAt(at(listAt(planValue(plan), "groups")[0], "width"), "reason"));
+    return planValue(plan);
+  };
+  const Value wide = planned(head + "objective: {latencyMs: 60}, " + curve + "}\n");
+  EXPECT_EQ(intAt(at(listAt(wide, "groups")[0], "width"), "threads"), 2);
+  EXPECT_EQ(intAt(at(listAt(wide, "groups")[0], "width"), "containers"), 2) << "two servers of two threads";
+  const Value narrow = planned(head + curve + "}\n");
+  EXPECT_EQ(intAt(at(listAt(narrow, "groups")[0], "width"), "threads"), 1);
+  EXPECT_EQ(textAt(at(listAt(narrow, "groups")[0], "width"), "reason"), "MostCapacity");
+  const GroupsFile none = groupsFor(machine);
+  EXPECT_TRUE(planText(planNode(machine, none, {})).widths.rows.empty());
+}
+
 }  // namespace
 }  // namespace coterie::plan_node

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "allocation/reason_text.h"
+#include "allocation/width_text.h"
 
 namespace coterie::plan_node {
 
@@ -80,6 +81,26 @@ Value reasonsValue(const NodePlan& node, std::size_t group) {
   return {std::move(list)};
 }
 
+Value widthValue(const std::optional<WidthProposal>& width) {
+  if (!width) return {};
+  const allocation::WidthChoice& choice = width->choice;
+  List judged;
+  for (const allocation::WidthRating& rating : choice.ratings) {
+    const bool endless = rating.latency == allocation::kEndless;
+    judged.push_back(Map{{"threads", rating.width},
+                         {"servers", rating.servers},
+                         {"waitNanos", endless ? Value() : Value(std::int64_t{rating.wait.count()})},
+                         {"latencyNanos", endless ? Value() : Value(std::int64_t{rating.latency.count()})},
+                         {"requestsPerSecond", static_cast<double>(rating.capacity) / 1000},
+                         {"feasible", rating.feasible}});
+  }
+  return Map{{"threads", choice.chosen.width},
+             {"containers", choice.containers},
+             {"reason", allocation::widthReasonName(choice.reason)},
+             {"message", allocation::widthReasonText(choice, width->question.objective, width->question.quantile)},
+             {"judged", std::move(judged)}};
+}
+
 Value groupsValue(const NodePlan& node) {
   List list;
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
@@ -98,7 +119,8 @@ Value groupsValue(const NodePlan& node) {
                        {"movedForBetterFit", target.moved},
                        {"cpuWeight", target.cpuWeight},
                        {"containers", containersValue(node, g)},
-                       {"reasons", reasonsValue(node, g)}});
+                       {"reasons", reasonsValue(node, g)},
+                       {"width", widthValue(node.widths[g])}});
   }
   return {std::move(list)};
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "allocation/reason_text.h"
+#include "allocation/width_text.h"
 #include "objects/quantity.h"
 
 namespace coterie::plan_node {
@@ -50,7 +51,31 @@ std::vector<GroupReasons> reasonsOf(const NodePlan& node) {
     const auto g = static_cast<std::size_t>(reason.group.value);
     all[g].lines.push_back({std::string(allocation::reasonName(reason.code)), allocation::reasonText(reason, node.tenantOf(g).name).sentence});
   }
+  for (std::size_t g = 0; g < node.widths.size(); ++g) {
+    if (const auto& width = node.widths[g]) {
+      all[g].lines.push_back({std::string(allocation::widthReasonName(width->choice.reason)),
+                              allocation::widthReasonText(width->choice, width->question.objective, width->question.quantile)});
+    }
+  }
   return all;
+}
+
+TextTable widthsOf(const NodePlan& node) {
+  TextTable table{{"GROUP", "PROPOSED", "THREADS", "SERVERS", "RUN P99", "WAIT", "LATENCY", "REQ/S", "OBJECTIVE"}, {}};
+  for (std::size_t g = 0; g < node.widths.size(); ++g) {
+    if (!node.widths[g]) continue;
+    const allocation::WidthChoice& choice = node.widths[g]->choice;
+    for (const allocation::WidthRating& rating : choice.ratings) {
+      const bool chosen = rating.width == choice.chosen.width;
+      const bool endless = rating.latency == allocation::kEndless;
+      const std::string met = !node.widths[g]->question.objective ? "none" : rating.feasible ? "met" : "not met";
+      table.rows.push_back({node.file->groups[g].name, chosen ? counted(choice.containers, "container") : "", std::to_string(rating.width),
+                            std::to_string(rating.servers), endless ? "-" : allocation::millisText(rating.latency - rating.wait),
+                            allocation::millisText(rating.wait), allocation::millisText(rating.latency),
+                            fmt::format("{:.1f}", static_cast<double>(rating.capacity) / 1000), met});
+    }
+  }
+  return table;
 }
 
 TextTable movesOf(const NodePlan& node) {
@@ -120,6 +145,7 @@ PlanText planText(const NodePlan& node) {
                                       : fmt::format("cost J {}", costText(node.cost)));
   text.places = placesOf(node);
   text.reasons = reasonsOf(node);
+  text.widths = widthsOf(node);
   text.moves = movesOf(node);
   text.steps = stepsOf(node);
   return text;

@@ -27,8 +27,9 @@ struct PlanText {
   std::vector<std::string> summary;  // the machine; policy and pool; J
   TextTable places;                  // a row per container
   std::vector<GroupReasons> reasons;
-  TextTable moves;  // no rows: nobody moves
-  TextTable steps;  // numbered from 1; no rows: nothing to write
+  TextTable widths;  // a row per group and width that was judged; no rows: the file has no run times
+  TextTable moves;   // no rows: nobody moves
+  TextTable steps;   // numbered from 1; no rows: nothing to write
 };
 
 [[nodiscard]] PlanText planText(const NodePlan& plan);

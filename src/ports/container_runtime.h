@@ -42,6 +42,9 @@ struct InstanceSpec {
   std::uint32_t uid{0};   // the tenant's user when we are root; 0: stay as we are
   std::string modelRoot;  // modelPath is opened beneath it; empty: anywhere
   Bytes largestAnswer;    // of one request; 0: the runtime's default
+  // Further widths to be timed before it is ready, one session at a time, within measureTime all together: what would not end in it is left out.
+  std::vector<int> measureWidths;
+  Millis measureTime{0};
 };
 
 struct WidthSpeed {
@@ -53,7 +56,8 @@ struct WidthSpeed {
 
 struct InstanceReady {
   ModelSignature signature;
-  std::vector<WidthSpeed> speeds;
+  std::vector<WidthSpeed> speeds;  // of its own width first, then of what was to be measured and fitted in, ascending
+  int width{1};                    // threads of one run
   int pid{0};
   std::vector<int> ownLaneThreads;  // thread ids, one per own lane
   std::vector<int> loanLaneThreads;

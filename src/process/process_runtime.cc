@@ -48,6 +48,11 @@ constexpr std::size_t kErrorTail = 1024;
 constexpr Millis kExitCheck{50};
 constexpr std::int64_t kRuntimeData = 64LL << 20;  // RLIMIT_DATA beyond the limit: stacks and what is reserved but never touched
 
+// Of a run of the widest that it serves or measures.
+int mostThreads(const InstanceSpec& spec) {
+  return spec.measureWidths.empty() ? spec.width : std::max(spec.width, *std::max_element(spec.measureWidths.begin(), spec.measureWidths.end()));
+}
+
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 EndReason reasonOf(const Error& error) {
@@ -87,7 +92,7 @@ Status ProcessRuntime::start(const InstanceSpec& spec) {
   const auto arena = arenas_.find(spec.service);
   if (arena == arenas_.end()) return Error{Code::NotFound, "NoRequestArena", "the service has no request arena yet"};
   if (instances_.contains(spec.id) || !spec.id.valid()) return Error{Code::Conflict, "AlreadyExists", "there is an instance with this id"};
-  if (spec.ownLanes < 1 || spec.loanLanes < 0 || spec.ownLanes + spec.loanLanes > 4096 || spec.width < 1) {
+  if (spec.ownLanes < 1 || spec.loanLanes < 0 || spec.ownLanes + spec.loanLanes > 4096 || mostThreads(spec) < 1) {
     return Error{Code::InvalidArgument, "BadInstance", "an instance has 1 to 4096 lanes, at least one of its own"};
   }
   auto instance = std::make_shared<Instance>();
@@ -141,7 +146,7 @@ void ProcessRuntime::limitChild(Instance& instance) {
     auto memory = WorkerCgroup::create(CgroupKind::Memory, name, spec.memoryLimit.value);
     if (memory.ok() && memory->attach(instance.child.pid).ok()) instance.memory = std::move(memory).value();
   }
-  auto threads = WorkerCgroup::create(CgroupKind::Pids, name, spec.ownLanes + spec.loanLanes + spec.width + 8);
+  auto threads = WorkerCgroup::create(CgroupKind::Pids, name, spec.ownLanes + spec.loanLanes + mostThreads(spec) + 8);
   if (threads.ok() && threads->attach(instance.child.pid).ok()) instance.threads = std::move(threads).value();
 }
 
@@ -159,7 +164,7 @@ Status ProcessRuntime::sendSetup(Instance& instance, int requestArena, std::uint
   launch.uid = ::geteuid() == 0 ? spec.uid : 0;
   if (!instance.memory.valid() && spec.memoryLimit.value > 0) launch.dataLimit = spec.memoryLimit.value + kRuntimeData + lanes * (4LL << 20);
   // The count is per user: generous where other processes share it and the pids group does the work.
-  launch.threadLimit = instance.threads.valid() ? 16384 : ::geteuid() == 0 ? 4096 : lanes + spec.width + 16;
+  launch.threadLimit = instance.threads.valid() ? 16384 : ::geteuid() == 0 ? 4096 : lanes + mostThreads(spec) + 16;
   launch.fileLimit = lanes * 2 + 128;
   launch.sandbox = options_.sandbox;
   launch.network = true;
@@ -178,6 +183,8 @@ Status ProcessRuntime::sendSetup(Instance& instance, int requestArena, std::uint
   setup.responseBytes = instance.endpoint->answers->size();
   setup.memoryLimit = static_cast<std::uint64_t>(spec.memoryLimit.value);
   setup.probe = spec.probe;
+  setup.measureWidths.assign(spec.measureWidths.begin(), spec.measureWidths.end());
+  setup.measureNanos = Nanos(spec.measureTime).count();
   std::vector<int> fds{workerEnds[0].get(), requestArena, instance.endpoint->answers->fd()};
   for (std::size_t i = 1; i < workerEnds.size(); ++i) fds.push_back(workerEnds[i].get());
   std::vector<std::byte> message = encode(setup);
@@ -272,6 +279,7 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
   InstanceReady ready;
   ready.signature = decoded->signature;
   ready.speeds = decoded->speeds;
+  ready.width = spec.width;
   ready.pid = instance.child.pid;
   ready.ownLaneThreads = decoded->ownLaneThreads;
   ready.loanLaneThreads = decoded->loanLaneThreads;

@@ -76,6 +76,7 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
                                                       terms.named + ". Shared all the same: " + terms.gaps});
     }
   }
+  explanation.width = explainWidth(*summary);
   if (view.frozen) explanation.whyNotMore.push_back({"ControllerOff", "`coterie drc off` is in force: plans are frozen; `coterie drc on` resumes"});
   leaveNothingOpen(explanation, {MilliCpu(1000LL * (view.allowed & view.online).count()), parts_.drc.groups().size(), summary->spec.instances == 0});
   return explanation;

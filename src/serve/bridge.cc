@@ -189,6 +189,30 @@ void Bridge::instanceStarting(GroupId group, InstanceId instance, Bytes expected
 void Bridge::instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) { drc_->instanceReady(group, instance, ready); }
 void Bridge::instanceEnded(GroupId, InstanceId instance) { drc_->instanceEnded(instance); }
 
+std::optional<controller::GroupLoad> Bridge::loadOf(GroupId group) const {
+  const auto name = groups_.find(group);
+  const auto service = name == groups_.end() ? services_.end() : services_.find(name->second);
+  const auto share = drc_->shareOf(group);
+  if (service == services_.end() || service->second.load == nullptr || !share || share->home.empty()) return std::nullopt;
+  const gateway::ServiceLoad& now = *service->second.load;
+  controller::GroupLoad load;
+  load.cpus = share->inPool ? 0 : share->home.count();
+  load.poolShare = share->inPool ? share->entitlement : MilliCpu(0);
+  load.nodes = std::max(1, nodesOf(share->home));
+  load.arrivals = MilliRps(now.arrivalsMilliPerSecond.load(std::memory_order_relaxed));
+  load.waiting = static_cast<int>(now.queued.load(std::memory_order_relaxed));
+  load.running = static_cast<int>(now.inFlight.load(std::memory_order_relaxed));
+  return load;
+}
+
+int Bridge::nodesOf(const CpuSet& cpus) const {
+  std::set<int> nodes;
+  for (const int id : cpus) {
+    if (const Cpu* cpu = drc_->machine().findCpu(id)) nodes.insert(cpu->node);
+  }
+  return static_cast<int>(nodes.size());
+}
+
 void Bridge::lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) {
   const auto name = groups_.find(group);
   if (name == groups_.end()) return;
@@ -209,16 +233,14 @@ void Bridge::lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>
 void Bridge::notePlaces(GroupId group, const std::vector<agent::LaneAllowance>& lanes) {
   const auto name = groups_.find(group);
   if (name == groups_.end()) return;
-  std::set<int> nodes;
+  CpuSet all;
   for (const auto& lane : lanes) {
     const CpuSet home = drc_->plannedHome(lane.instance);
     reconciler_->placed(group, lane.instance, home, {});
     if (!home.empty() && homes_[lane.instance] != home) noteMove(name->second, lane.instance, home);
-    for (const int id : home) {
-      if (const Cpu* cpu = drc_->machine().findCpu(id)) nodes.insert(cpu->node);
-    }
+    all |= home;
   }
-  if (!nodes.empty()) reconciler_->proposeInstances(name->second, static_cast<int>(nodes.size()));
+  if (const int nodes = nodesOf(all); nodes > 0) reconciler_->proposeInstances(name->second, nodes);
 }
 
 void Bridge::noteMove(const ServiceName& service, InstanceId instance, const CpuSet& home) {

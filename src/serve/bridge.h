@@ -78,6 +78,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
   void instanceStarting(GroupId group, InstanceId instance, Bytes expected) override;
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) override;
   void instanceEnded(GroupId group, InstanceId instance) override;
+  [[nodiscard]] std::optional<controller::GroupLoad> loadOf(GroupId group) const override;
 
   // agent::Drc::Listener
   void lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) override;
@@ -94,6 +95,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
     std::shared_ptr<const gateway::ServiceLoad> load;  // written by the gateway's loop, read here: atomics only
     gateway::ServiceSettings settings;
   };
+  [[nodiscard]] int nodesOf(const CpuSet& cpus) const;
   [[nodiscard]] agent::GroupSpec specOf(const controller::ServiceGroup& group) const;
   [[nodiscard]] TenantId tenantId(const TenantName& tenant) const;
   void publish(const ServiceName& name, const Service& service);

@@ -157,8 +157,15 @@ TEST_F(BridgeTest, LoadIsSampledOnTheControlLoopAndEndsWithTheService) {
   EXPECT_TRUE(bridge.sampleDemand(GroupId(0)).queuedBeyondOwnLanes);
   EXPECT_GT(bridge.sampleDemand(GroupId(0)).arrivals.value, 0);
   EXPECT_EQ(bridge.groupOf(kService), GroupId(0));
+  ASSERT_TRUE(bridge.loadOf(GroupId(0)));
+  EXPECT_EQ(bridge.loadOf(GroupId(0))->cpus, 2);
+  EXPECT_EQ(bridge.loadOf(GroupId(0))->nodes, 1);
+  EXPECT_EQ(bridge.loadOf(GroupId(0))->waiting, 2);
+  EXPECT_EQ(bridge.loadOf(GroupId(0))->running, 1);
+  EXPECT_FALSE(bridge.loadOf(GroupId(7)));
   bridge.removeService(kService);
   EXPECT_EQ(bridge.sampleDemand(GroupId(0)).queued, 0);
+  EXPECT_FALSE(bridge.loadOf(GroupId(0)));
   turn();
   EXPECT_EQ(infer()->status, 404);
   bridge.removeGroup(GroupId(0));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "allocation/reason_text.h"
+#include "allocation/width_text.h"
 
 namespace coterie::serve {
 
@@ -20,6 +21,46 @@ ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const
     list.push_back({std::string(allocation::reasonName(reason.code)), std::move(text.sentence)});
   }
   return texts;
+}
+
+admin::WidthInfo explainWidth(const controller::ServiceSummary& summary) {
+  admin::WidthInfo info;
+  const controller::WidthSummary& width = summary.width;
+  info.threads = width.inForce;
+  if (!summary.spec.objective) {
+    info.why.push_back({"NoObjective", "there is no objective, so what counts is how many requests its CPUs answer: a thread each answers most"});
+    return info;
+  }
+  if (width.choice && width.question) {
+    info.proposedThreads = width.choice->chosen.width;
+    info.proposedInstances = width.choice->containers;
+    for (const allocation::WidthRating& rating : width.choice->ratings) {
+      const bool endless = rating.latency == allocation::kEndless;
+      info.judged.push_back({rating.width, rating.servers, endless ? Nanos{} : rating.wait, endless ? Nanos{} : rating.latency, endless,
+                             static_cast<double>(rating.capacity) / 1000, rating.feasible});
+    }
+    info.why.push_back({std::string(allocation::widthReasonName(width.choice->reason)),
+                        allocation::widthReasonText(*width.choice, width.question->objective, width.question->quantile)});
+    info.why.push_back(
+        {"Seen", fmt::format("in the last window of some seconds {:.1f} requests arrived per second, and {} at most were there at once",
+                             static_cast<double>(width.question->arrivals.value) / 1000, width.question->mostAtOnce.value_or(0))});
+  } else {
+    info.why.push_back({"NothingSeenYet", "its load has not been watched for a whole window yet"});
+  }
+  if (!width.curve.empty()) info.why.push_back({"RunTimes", allocation::curveText(width.curve)});
+  if (width.curve.size() == 1 && width.choice && !width.choice->chosen.feasible && width.question && width.question->cpus > 1 && width.held.empty())
+    info.why.push_back(
+        {"NotMeasured", "its run times by more threads are measured when it is idle for a while and no request waits on this machine"});
+  if (width.choice && width.question && width.choice->chosen.width > 1) {
+    const int carried = width.question->cpus / width.choice->chosen.width;
+    if (carried > width.choice->chosen.servers)
+      info.why.push_back(
+          {"OneServerAnInstance", fmt::format("an instance runs one wide request at a time, as its sessions share no weights: its {} CPUs "
+                                              "would carry {} servers, with maxInstances {}",
+                                              width.question->cpus, carried, carried)});
+  }
+  if (!width.held.empty()) info.why.push_back({"Held", width.held});
+  return info;
 }
 
 void leaveNothingOpen(admin::Explanation& explanation, const Situation& situation) {

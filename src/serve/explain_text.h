@@ -6,6 +6,7 @@
 
 #include "admin/admin_backend.h"
 #include "allocation/decide.h"
+#include "controller/instance_reconciler.h"
 
 namespace coterie::serve {
 
@@ -23,6 +24,8 @@ struct Situation {
 };
 
 [[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant);
+// By how many threads a request is run, and why.
+[[nodiscard]] admin::WidthInfo explainWidth(const controller::ServiceSummary& summary);
 // An answer for each question that neither the plan nor an obstacle has answered.
 void leaveNothingOpen(admin::Explanation& explanation, const Situation& situation);
 

@@ -75,6 +75,11 @@ Status checkReserved(const CpuSet& reserved, const Machine& machine) {
   return {};
 }
 
+// What run times depend on: another machine, or another part of this one, has others.
+std::string shapeText(const Machine& machine) {
+  return fmt::format("{}; CPUs {} of {}; {} domains", machine.name, machine.allowed.toString(), machine.online.toString(), machine.domains.size());
+}
+
 std::string urlOf(const std::string& address, std::uint16_t port) {
   return address.find(':') == std::string::npos ? fmt::format("http://{}:{}", address, port) : fmt::format("http://[{}]:{}", address, port);
 }
@@ -251,6 +256,7 @@ void LocalServer::Parts::buildReconcilers() {
   config.tenantUser = [this](const TenantName& tenant) { return userOf(tenant); };
   config.machineMemory = shape.memory;
   config.systemMemory = kSystemMemory;
+  config.machineShape = shapeText(shape);
   config.machineCpus = std::max(1, (shape.allowed & shape.online).count());
   logKeeper = std::make_unique<LogKeeper>(logs, control.clock(), *bridge, *bridge);
   services = std::make_unique<controller::InstanceReconciler>(
@@ -270,7 +276,7 @@ Status LocalServer::Parts::buildAdmin() {
   metricsHandler = std::make_unique<admin::MetricsHandler>(
       [this] {
         const GatewayFigures figures = bridge->figures();
-        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view());
+        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries());
       },
       [this] { return readiness(); });
   auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,

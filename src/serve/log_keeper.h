@@ -59,6 +59,7 @@ class LogKeeper final : public controller::GatewayPort, public controller::Alloc
   }
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready) override { allocation_.instanceReady(group, instance, ready); }
   void instanceEnded(GroupId group, InstanceId instance) override { allocation_.instanceEnded(group, instance); }
+  [[nodiscard]] std::optional<controller::GroupLoad> loadOf(GroupId group) const override { return allocation_.loadOf(group); }
 
  private:
   LogBook& book_;

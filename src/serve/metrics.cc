@@ -23,7 +23,8 @@ void mirror(prometheus::Histogram& to, const Histogram& from) {
 ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
 
 std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
-                                 const std::vector<agent::GroupView>& groups, const agent::DrcView& drc) {
+                                 const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
+                                 const std::vector<controller::ServiceSummary>& summaries) {
   Names tenants;
   for (const auto& tenant : gateway.tenants) tenants.insert(tenant.tenant.value);
   Names services;
@@ -38,6 +39,9 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   for (const auto& service : gateway.services) fillService(service);
   for (const auto& tenant : gateway.tenants) fillTenant(tenant);
   for (const auto& group : groups) fillGroup(group);
+  for (const auto& summary : summaries) {
+    if (services_.contains(summary.name.path())) fillWidth(summary);
+  }
   fillServer(gateway, server);
   fillDrc(drc);
   return registry_.scrape();
@@ -126,6 +130,17 @@ void ServeMetrics::fillGroup(const agent::GroupView& group) {
   counter("coterie_group_apply_errors_total", "Writes to the kernel that failed or hung.", group.counters.applyErrors);
   counter("coterie_group_drift_repairs_total", "Times that somebody else's change was put right.", group.counters.driftRepairs);
   counter("coterie_group_conflicts_total", "Times that somebody else's changes became too many to be put right.", group.counters.conflicts);
+}
+
+void ServeMetrics::fillWidth(const controller::ServiceSummary& summary) {
+  const std::string name = summary.name.path();
+  const auto gauge = [&](const char* family, const char* help, std::int64_t value) {
+    registry_.gauge({family, help, {"service"}}).with({name}).set(value);
+  };
+  const auto& choice = summary.width.choice;
+  gauge("coterie_group_run_threads", "Threads by which one request is run, of instances that start now.", summary.width.inForce);
+  gauge("coterie_group_proposed_run_threads", "The same as the width rule proposes it; 0: there is no proposal.", choice ? choice->chosen.width : 0);
+  gauge("coterie_group_proposed_instances", "Instances that the width rule proposes; 0: there is no proposal.", choice ? choice->containers : 0);
 }
 
 void ServeMetrics::fillDrc(const agent::DrcView& drc) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/drc.h"
+#include "controller/instance_reconciler.h"
 #include "gateway/statistics.h"
 #include "http/server.h"
 #include "prometheus/registry.h"
@@ -22,7 +23,8 @@ class ServeMetrics {
   ServeMetrics();
   // The text of a scrape, from figures of now.
   [[nodiscard]] std::string scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
-                                   const std::vector<agent::GroupView>& groups, const agent::DrcView& drc);
+                                   const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
+                                   const std::vector<controller::ServiceSummary>& summaries = {});
 
  private:
   using Names = std::set<std::string>;
@@ -30,6 +32,7 @@ class ServeMetrics {
   void fillTenant(const gateway::TenantSnapshot& tenant);
   void fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server);
   void fillGroup(const agent::GroupView& group);
+  void fillWidth(const controller::ServiceSummary& summary);
   void fillDrc(const agent::DrcView& drc);
 
   prometheus::Registry registry_;

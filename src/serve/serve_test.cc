@@ -357,6 +357,62 @@ TEST(Metrics, twoHundredServicesThatCameAndWentLeaveNoSeries) {
   EXPECT_EQ(metrics.scrape({}, {}, {}, {}).find("audio"), std::string::npos) << "the tenant is gone too";
 }
 
+controller::ServiceSummary watched(int mostAtOnce) {
+  controller::ServiceSummary summary;
+  summary.name = kSpeech;
+  summary.spec.objective = Objective{Millis(60), 99};
+  summary.width.curve = {{1, Millis(80), Millis(82)}, {2, Millis(45), Millis(47)}};
+  allocation::WidthQuestion question;
+  question.curve = summary.width.curve;
+  question.cpus = 4;
+  question.objective = Millis(60);
+  question.arrivals = MilliRps(12'500);
+  question.mostAtOnce = mostAtOnce;
+  question.mostWideServers = 1;
+  summary.width.question = question;
+  summary.width.choice = allocation::chooseWidth(question);
+  return summary;
+}
+
+std::string said(const admin::WidthInfo& width, std::string_view reason) {
+  for (const auto& why : width.why) {
+    if (why.reason == reason) return why.message;
+  }
+  return "nothing";
+}
+
+TEST(ExplainWidth, saysWhatIsProposedFromWhatWasSeenAndMeasured) {
+  const admin::WidthInfo width = explainWidth(watched(1));
+  EXPECT_EQ(width.threads, 1);
+  EXPECT_EQ(width.proposedThreads, 2);
+  EXPECT_EQ(width.proposedInstances, 1);
+  EXPECT_EQ(width.judged.size(), 2U);
+  EXPECT_NE(said(width, "MeetsObjective").find("1 server of 2 threads answers in 47 ms"), std::string::npos);
+  EXPECT_NE(said(width, "Seen").find("12.5 requests arrived per second, and 1 at most"), std::string::npos);
+  EXPECT_EQ(said(width, "RunTimes"), "a run takes 80 ms by 1 thread, 45 ms by 2");
+  EXPECT_NE(said(width, "OneServerAnInstance").find("its 4 CPUs would carry 2 servers, with maxInstances 2"), std::string::npos);
+  controller::ServiceSummary held = watched(1);
+  held.width.held = "no memory for both";
+  EXPECT_EQ(said(explainWidth(held), "Held"), "no memory for both");
+  controller::ServiceSummary fresh = watched(1);
+  fresh.width = {};
+  EXPECT_NE(said(explainWidth(fresh), "NothingSeenYet"), "nothing");
+  fresh.spec.objective.reset();
+  EXPECT_NE(said(explainWidth(fresh), "NoObjective"), "nothing");
+  EXPECT_EQ(explainWidth(fresh).proposedThreads, 0);
+}
+
+TEST(Metrics, theWidthOfAServiceAndItsProposalAreShown) {
+  ServeMetrics metrics;
+  agent::GroupView group;
+  group.spec.service = kSpeech;
+  const std::string text = metrics.scrape({}, {}, {group}, {}, {watched(1)});
+  EXPECT_NE(text.find("coterie_group_run_threads{service=\"audio/speech\"} 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("coterie_group_proposed_run_threads{service=\"audio/speech\"} 2"), std::string::npos);
+  EXPECT_NE(text.find("coterie_group_proposed_instances{service=\"audio/speech\"} 1"), std::string::npos);
+  EXPECT_EQ(metrics.scrape({}, {}, {}, {}, {watched(1)}).find("audio/speech"), std::string::npos) << "nobody else shows it";
+}
+
 TEST(Metrics, aGroupThatStillDrainsIsShownUntilItIsGone) {
   ServeMetrics metrics;
   agent::GroupView group;

@@ -11,7 +11,6 @@ namespace coterie::worker {
 
 namespace {
 
-constexpr int kRuns = 5;
 constexpr std::uint64_t kLargestInput = 1ULL << 30;
 
 std::int64_t nanos(clockid_t clock) {
@@ -104,7 +103,7 @@ Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeSh
   speed.width = width;
   Nanos sum{};
   Nanos cpu{};
-  for (int run = 0; run <= kRuns; ++run) {
+  for (int run = 0; run <= kProbeRuns; ++run) {
     const std::int64_t wallBefore = nanos(CLOCK_MONOTONIC);
     const std::int64_t cpuBefore = nanos(CLOCK_PROCESS_CPUTIME_ID);
     if (Status s = runner.run(inputs, outputs, memory, answers); !s.ok()) {
@@ -118,8 +117,8 @@ Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeSh
     cpu += Nanos(nanos(CLOCK_PROCESS_CPUTIME_ID) - cpuBefore);
     speed.p99 = std::max(speed.p99, wall);
   }
-  speed.mean = sum / kRuns;
-  speed.cpu = cpu / kRuns;
+  speed.mean = sum / kProbeRuns;
+  speed.cpu = cpu / kProbeRuns;
   return speed;
 }
 

@@ -14,6 +14,8 @@
 
 namespace coterie::worker {
 
+inline constexpr int kProbeRuns = 5;  // that are timed
+
 // `memory`: where answers may be written; its contents are lost.
 [[nodiscard]] Result<WidthSpeed> probe(const onnx::Session& session, const std::vector<ProbeShape>& shapes, std::span<std::byte> memory, int width);
 

@@ -23,6 +23,7 @@
 #include "channel/seqpacket.h"
 #include "onnx/session.h"
 #include "worker/lane.h"
+#include "worker/measure_widths.h"
 #include "worker/model_file.h"
 #include "worker/probe.h"
 
@@ -77,6 +78,39 @@ Status receiveSetup(Worker& worker) {
   return {};
 }
 
+Error named(const Worker& worker, const Error& error) { return {error.code, error.reason, worker.setup.modelName + " " + error.message}; }
+
+Result<std::unique_ptr<onnx::Session>> loadSession(const Worker& worker, const ModelFile& model, int threads) {
+  onnx::LoadOptions options;
+  options.threads = threads;
+  options.spin = worker.setup.spin;
+  options.externalFiles = model.externalFiles;
+  auto session = onnx::Session::load(*worker.library, model.bytes.bytes(), options);
+  if (!session.ok()) return named(worker, session.error());
+  return session;
+}
+
+// Times the widths that were asked for, while they fit into their time: a session each, gone before the next one is loaded, so that never more than
+// one model is in memory.
+Status measureWidths(const Worker& worker, const ModelFile& model, std::vector<WidthSpeed>& speeds) {
+  constexpr int kTries = 3;
+  const auto one = [&](int width) -> Result<std::optional<WidthSpeed>> {
+    auto session = loadSession(worker, model, width);
+    if (!session.ok()) return session.error();
+    for (int i = 0; i < kTries; ++i) {
+      const Nanos before = waitedForCpus();
+      auto speed = probe(**session, worker.setup.probe, worker.answers.bytes(), width);
+      if (!speed.ok()) return named(worker, speed.error());
+      if (!disturbed(waitedForCpus() - before, speed->mean * kProbeRuns, width)) return std::optional(*speed);
+    }
+    return std::optional<WidthSpeed>();
+  };
+  auto measured = measureWithin(worker.setup.measureWidths, Nanos(worker.setup.measureNanos), one);
+  if (!measured.ok()) return measured.error();
+  speeds = std::move(measured).value();
+  return {};
+}
+
 Status loadModel(Worker& worker, const InheritedFds& fds) {
   const std::string& name = worker.setup.modelName;
   const auto model = readModel(fds.model, fds.folder, {name, worker.setup.sha256, worker.setup.memoryLimit});
@@ -86,21 +120,16 @@ Status loadModel(Worker& worker, const InheritedFds& fds) {
   if (!library.ok()) return library.error();
   worker.library = std::move(library).value();
   progress(40);
-  onnx::LoadOptions options;
-  options.threads = worker.setup.width;
-  options.spin = worker.setup.spin;
-  options.externalFiles = model->externalFiles;
-  auto session = onnx::Session::load(*worker.library, model->bytes.bytes(), options);
-  if (!session.ok()) return Error{session.error().code, session.error().reason, name + " " + session.error().message};
+  std::vector<WidthSpeed> others;
+  if (Status s = measureWidths(worker, *model, others); !s.ok()) return s;
+  auto session = loadSession(worker, *model, worker.setup.width);
+  if (!session.ok()) return session.error();
   worker.session = std::move(session).value();
   progress(80);
-  return {};
-}
-
-Status probeModel(Worker& worker) {
   auto speed = probe(*worker.session, worker.setup.probe, worker.answers.bytes(), worker.setup.width);
-  if (!speed.ok()) return Error{speed.error().code, speed.error().reason, worker.setup.modelName + " " + speed.error().message};
+  if (!speed.ok()) return named(worker, speed.error());
   worker.speeds.push_back(*speed);
+  worker.speeds.insert(worker.speeds.end(), others.begin(), others.end());
   return {};
 }
 
@@ -192,7 +221,6 @@ Status prepare(Worker& worker, const InheritedFds& fds) {
   if (Status s = receiveSetup(worker); !s.ok()) return s;
   progress(5);
   if (Status s = loadModel(worker, fds); !s.ok()) return s;
-  if (Status s = probeModel(worker); !s.ok()) return s;
   return startLanes(worker);
 }
 

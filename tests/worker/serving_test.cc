@@ -52,6 +52,46 @@ TEST(Serving, AnIdentityModelReturnsTheBytesOfEveryElementType) {
   }
 }
 
+TEST(Serving, WidthsAreMeasuredBeforeItIsReadyAndItServesTheOneItHas) {
+  const Folder folder;
+  Rig rig;
+  ASSERT_TRUE(rig.startAndWait(rig.spec(3, folder.model("slow_1ms"))));
+  InstanceSpec spec = rig.spec(1, folder.model("slow_1ms"));
+  spec.measureWidths = {2, 3};
+  spec.measureTime = Millis(60'000);
+  ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[1].message;
+  const InstanceReady& ready = rig.ready[1];
+  EXPECT_EQ(ready.width, 1);
+  ASSERT_FALSE(ready.speeds.empty());
+  ASSERT_LE(ready.speeds.size(), 3U) << "fewer where other programs used the CPUs meanwhile";
+  for (std::size_t i = 0; i < ready.speeds.size(); ++i) {
+    EXPECT_EQ(ready.speeds[i].width, static_cast<int>(i) + 1);
+    EXPECT_GT(ready.speeds[i].mean.count(), 0);
+  }
+  EXPECT_EQ(ready.serviceThreads.size(), rig.ready[3].serviceThreads.size()) << "the threads of the widths that were measured are gone";
+  const auto reply = rig.sendAndWait(Rig::lane(1), {1, 64}, std::vector<std::byte>(64 * 4));
+  EXPECT_FALSE(reply->error.has_value());
+
+  spec.id = InstanceId(2);
+  spec.measureTime = Millis(0);
+  ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[2].message;
+  EXPECT_LE(rig.ready[2].speeds.size(), 2U) << "the first is always tried, the others while there is time";
+}
+
+TEST(Serving, AWideRunUsesSeveralThreadsOnOneLane) {
+  const Folder folder;
+  Rig rig;
+  InstanceSpec spec = rig.spec(1, folder.model("slow_1ms"));
+  ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[1].message;
+  spec.id = InstanceId(2);
+  spec.width = 2;
+  ASSERT_TRUE(rig.startAndWait(spec)) << rig.ends[2].message;
+  EXPECT_EQ(rig.ready[2].width, 2);
+  EXPECT_EQ(rig.ready[2].serviceThreads.size(), rig.ready[1].serviceThreads.size() + 1);
+  const auto reply = rig.sendAndWait(Rig::lane(2), {1, 64}, std::vector<std::byte>(64 * 4));
+  EXPECT_FALSE(reply->error.has_value());
+}
+
 TEST(Serving, BadRequestsAreRefusedAndTheWorkerLives) {
   const Folder folder;
   Rig rig;
