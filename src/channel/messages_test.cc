@@ -24,7 +24,7 @@ TensorPlace place(Rng& rng) {
 }
 
 TEST(LaneMessages, ComeBackAsTheyWereAndNotWhenCutOrExtended) {
-  rc::check([](std::uint64_t seed) {
+  EXPECT_TRUE(rc::check([](std::uint64_t seed) {
     Rng rng(seed);
     RunMessage run;
     run.generation = rng();
@@ -47,7 +47,7 @@ TEST(LaneMessages, ComeBackAsTheyWereAndNotWhenCutOrExtended) {
     RC_ASSERT(!decode(std::span<const std::byte>(buffer).first(size + 1), back));
     AnswerMessage other;
     RC_ASSERT(!decode(bytes, other));
-  });
+  }));
 }
 
 TEST(LaneMessages, AFailuresTextIsCutAndItsCodeIsChosenByUs) {

@@ -22,7 +22,7 @@ TEST(LaneSpread, Table) {
 }
 
 TEST(LaneSpread, EveryLaneHasItsOwnCpuAndRepeatingMovesNobody) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     CpuSet cpus;
     for (const int cpu : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 40))) cpus.add(cpu);
     const auto present = *rc::gen::container<Lanes>(rc::gen::inRange(-1, 40));
@@ -40,7 +40,7 @@ TEST(LaneSpread, EveryLaneHasItsOwnCpuAndRepeatingMovesNobody) {
     }
     RC_ASSERT(placed == std::min(static_cast<int>(lanes.size()), cpus.count()));
     RC_ASSERT(spreadLanes(lanes, cpus) == lanes);
-  });
+  }));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   for (const auto& tenant : gateway.tenants) fillTenant(tenant);
   for (const auto& group : groups) fillGroup(group);
   for (const auto& summary : summaries) {
-    if (services_.contains(summary.name.path())) fillWidth(summary);
+    if (services.count(summary.name.path()) > 0) fillWidth(summary);
   }
   fillServer(gateway, server);
   fillDrc(drc);
