@@ -164,7 +164,7 @@ class Improver {
       outcome_.bucketFrom = std::max(outcome_.bucketFrom, inAll);
       return true;
     }
-    outcome_.deferredByBucket[at(claimant)] = true;
+    outcome_.deferredByBucket[at(claimant)] = dry_ = true;
     outcome_.bucketBelow = std::min(outcome_.bucketBelow, inAll);
     return false;
   }
@@ -178,8 +178,7 @@ class Improver {
 
   // Once somebody waits for the bucket, others who would are not looked for: how many CPUs may still be moved; negative: no end.
   std::int64_t stillAffordable() {
-    const auto& waiting = outcome_.deferredByBucket;
-    if (std::find(waiting.begin(), waiting.end(), true) == waiting.end()) return -1;
+    if (!dry_) return -1;
     const std::int64_t affordable = outcome_.bucketLeft / kMilliPerCpu;
     const std::int64_t spent = bucket_ - outcome_.bucketLeft;  // another number of affordable CPUs may lead elsewhere
     outcome_.bucketFrom = std::max(outcome_.bucketFrom, affordable * kMilliPerCpu + spent);
@@ -468,6 +467,7 @@ class Improver {
   std::int64_t clock_{1};
   std::vector<std::int64_t> changedAt_;  // per branch of cache level: when somebody with CPUs there had others last
   std::vector<std::int64_t> triedAt_;    // per claimant: when no exchange was found
+  bool dry_{false};                      // somebody waits for the bucket
   bool waits_{false};                    // the last change judged was worth it, and has to wait
   MoveOutcome outcome_;
 };

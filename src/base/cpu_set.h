@@ -11,6 +11,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -93,6 +94,7 @@ class CpuSet {
   friend CpuSet operator&(CpuSet a, const CpuSet& b) { return a &= b; }
   friend CpuSet operator-(CpuSet a, const CpuSet& b) { return a -= b; }
   friend bool operator==(const CpuSet& a, const CpuSet& b) {
+    if (a.size() == b.size()) return std::memcmp(a.words(), b.words(), a.size() * sizeof(std::uint64_t)) == 0;
     return !a.any(b, [](std::uint64_t left, std::uint64_t right) { return left ^ right; });
   }
   // Any total order; used for ties and maps.
