@@ -20,7 +20,6 @@
 namespace coterie::agent {
 namespace {
 
-constexpr rlim_t kRealtimeMicros = 50'000;
 constexpr std::int64_t kPauseAfterNanos = 10'000'000;
 constexpr int kNice = -15;
 
@@ -35,7 +34,7 @@ void ring(int fd) noexcept {
   [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);  // fails only when it is ringing already
 }
 
-// Waits for the bell; also how a real-time thread sleeps, which is what its CPU limit counts from.
+// Waits for the bell; also how a real-time thread sleeps.
 void await(int fd) noexcept {
   std::uint64_t rings = 0;
   while (::read(fd, &rings, sizeof rings) < 0 && errno == EINTR) {
@@ -44,11 +43,6 @@ void await(int fd) noexcept {
 
 RealtimeApplier::Policy takePolicy(bool realtime) noexcept {
   if (!realtime) return RealtimeApplier::Policy::Ordinary;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_RTTIME, &limit) == 0 && limit.rlim_cur > kRealtimeMicros) {
-    limit.rlim_cur = kRealtimeMicros;  // the soft limit only: the hard one could never be raised again
-    ::setrlimit(RLIMIT_RTTIME, &limit);
-  }
   sched_param priority{};
   priority.sched_priority = 1;
   ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);

@@ -1,13 +1,14 @@
 // Applies batches of writes on threads of their own, real-time where allowed.
 //
 // One writer does all the work; helpers (at most 3) are started only when a write is stuck, and go on with the steps that do not wait for it. A stuck
-// write occupies its thread until the kernel lets go; with all threads occupied, batches wait in their queues. Batches reach a writer over a
-// lock-free queue, states come back in the batch, an eventfd wakes each side. A writer neither allocates nor locks nor logs nor plans. Policy:
-// SCHED_FIFO 1 with reset on fork, under a soft RLIMIT_RTTIME of 50 ms; after 10 ms of work without a pause it sleeps once, so that a long list never
-// meets that limit. Needs CAP_SYS_NICE and a cpu cgroup with real-time budget (with RT_GROUP_SCHED new groups have none: the threads stay in the
-// process's own); the policy is read back. Refused: nice -15 if allowed, else ordinary; policy() says which. Why: with spinning threads on every CPU
-// a cpuset write by an ordinary thread takes up to 111 ms, by a real-time one 137 us (measured). Thread rule: control loop. The destructor waits for
-// threads that are not stuck.
+// write occupies its thread until the kernel lets go; with all threads occupied, batches wait in their queues. Batches reach a writer over a lock-
+// free queue, states come back in the batch, an eventfd wakes each side. A writer neither allocates nor locks nor logs nor plans. Policy: SCHED_FIFO
+// 1 with reset on fork; after 10 ms of work without a pause it sleeps once, so that a long list holds no CPU. No RLIMIT_RTTIME: it counts as work the
+// time for which a hypervisor stops a CPU, and its signal ends the process (seen in a guest); the kernel's own real-time budget stays. Needs
+// CAP_SYS_NICE and a cpu cgroup with real-time budget (with RT_GROUP_SCHED new groups have none: the threads stay in the process's own); the policy
+// is read back. Refused: nice -15 if allowed, else ordinary; policy() says which. Why: with spinning threads on every CPU a cpuset write by an
+// ordinary thread takes up to 111 ms, by a real-time one 137 us (measured). Thread rule: control loop. The destructor waits for threads that are not
+// stuck.
 #pragma once
 
 #include <memory>
