@@ -231,8 +231,10 @@ void Drc::Impl::takeAsFound(ContainerRecord& container) {
     const GroupRecord& owner = groups_.at(other.group);
     const bool shared = other.group == container.group || (group.inPool && owner.inPool);
     if (shared || id == container.id) continue;
-    const auto others = ports_.controller.observe(id);  // not registered: unknown
-    if (!others || others->home.empty()) other.wanted.home -= closedBy(group, seen->home, owner);
+    const CpuSet closed = closedBy(group, seen->home, owner);
+    if (!other.wanted.home.intersects(closed)) continue;  // nothing to take from it: not worth reading back
+    const auto others = ports_.controller.observe(id);    // not registered: unknown
+    if (!others || others->home.empty()) other.wanted.home -= closed;
   }
 }
 

@@ -4,18 +4,17 @@
 // Event -> snapshot (read back from the kernel) -> allocation::Planner -> batch for the applier -> read back -> targets to the listener. Events of
 // one turn of the loop make one plan; while a batch runs, further ones wait for the next. A lone event acts at once; what follows it more closely
 // than burstQuiet waits until it has been quiet for so long (at most burstMost), so that a burst costs two plans: its first event's, and one of all
-// others. Load, time and repairs never wait. When a group loses, its lanes are taken back before its
-// CPUs; when it gains, CPUs come first, then lanes. A failed write is counted, read back and planned again at the next poll; a write over its
-// deadline blocks only the steps that wait for it, and its container is left alone until the write returns. Placing: a container has a place in the
-// plan from instanceStarting() on, while its worker loads; its threads are moved when it is ready. Isolation: no other tenant enters a unit of an
-// isolated group, nor such a group a unit in which another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken
-// if they are free: tell all known groups and instances in one turn of the loop at start, and they get the homes they had. Polling: every second the
-// machine's sets and all containers are read back (drift is repaired: of one container a few times a minute, then it is contested, which is said with
-// the names of programs that may be at it); every 10 ms while something is queued or lent; else nothing. Memory: every five seconds what is free of
-// each node, and of each container what is resident and whether it waits (PSI); a plan follows where that has changed by more than noise
-// (drc_memory.cc). Before a container answers, what it is expected to need counts. Cost: a plan is decide() plus O(containers) system calls. Thread
-// rule: everything on the control loop, callbacks included; never called from inside a call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource
-// controller).
+// others. Load, time and repairs never wait. When a group loses, its lanes are taken back before its CPUs; when it gains, CPUs come first, then
+// lanes. A failed write is counted, read back and planned again at the next poll; a write over its deadline blocks only the steps that wait for it,
+// and its container is left alone until the write returns. Placing: a container has a place in the plan from instanceStarting() on, while its worker
+// loads; its threads are moved when it is ready. Isolation: no other tenant enters a unit of an isolated group, nor such a group a unit in which
+// another tenant still is, also where a write hangs. Hints of the last run (HomeJournal) are taken if they are free: tell all known groups and
+// instances in one turn of the loop at start, and they get the homes they had. Polling: every second the machine's sets and all containers are read
+// back (drift is repaired: of one container a few times a minute, then it is contested, which is said with the names of programs that may be at it);
+// every 10 ms while something is queued or lent; else nothing. Memory: every five seconds what is free of each node, and of each container what is
+// resident and whether it waits (PSI); a plan follows where that has changed by more than noise (drc_memory.cc). Before a container answers, what it
+// is expected to need counts. Cost: a plan is what planner.h says plus O(containers) system calls. Thread rule: everything on the control loop,
+// callbacks included; never called from inside a call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
 #pragma once
 
 #include <cstdint>

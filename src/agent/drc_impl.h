@@ -33,21 +33,21 @@ struct ContainerRecord {
   InstanceId id;
   GroupId group;
   int ordinal{0};  // among its group's containers, for hints
-  InstanceRole role;
-  bool ready{false};       // its worker answers
-  bool registered{false};  // the controller knows it
-  int width{1};            // threads of one run: a lane takes so many CPUs
+  int width{1};    // threads of one run: a lane takes so many CPUs
   int stuckWrites{0};
-  CpuSet stuckMayTake;          // homes that writes which have not returned may still set
-  bool repairTried{false};      // since the last poll; also set by a failed write
-  std::deque<Instant> repairs;  // of drift, in the last minute
-  bool contested{false};        // they were too many
+  bool ready{false};           // its worker answers
+  bool registered{false};      // the controller knows it
+  bool repairTried{false};     // since the last poll; also set by a failed write
+  bool contested{false};       // its repairs were too many
+  bool waitsForMemory{false};  // until waitsUntil, since it did
   bool announcedOnce{false};
+  InstanceRole role;
+  CpuSet stuckMayTake;           // homes that writes which have not returned may still set
+  std::deque<Instant> repairs;   // of drift, in the last minute
   std::optional<CpuSet> spread;  // its own lanes keep to one CPU each of this set; empty: they float; none: not placed yet
   ContainerRegistration threads;
   Bytes resident;
-  Bytes expected;              // once it is loaded
-  bool waitsForMemory{false};  // until then, since it did
+  Bytes expected;  // once it is loaded
   std::optional<Instant> waitsUntil{};
   Wanted wanted;
   LaneAllowance published;

@@ -30,11 +30,14 @@ CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) 
     const Cpu* cpu = machine.findCpu(id);
     if (cpu == nullptr) continue;
     const int domain = isolation == Isolation::Node ? cpu->node : isolation == Isolation::Cache ? cpu->cache : cpu->core;
-    const bool uncached = isolation == Isolation::Cache && cpu->cache == cpu->node;
-    for (const int near : uncached ? machine.domains[at(domain)].cpus : CpuSet{}) {
+    const CpuSet& domainCpus = machine.domains[at(domain)].cpus;
+    if (isolation != Isolation::Cache || cpu->cache != cpu->node) {
+      units |= domainCpus;
+      continue;
+    }
+    for (const int near : domainCpus) {
       if (machine.findCpu(near)->cache == cpu->cache) units.add(near);
     }
-    if (!uncached) units |= machine.domains[at(domain)].cpus;
   }
   return units;
 }

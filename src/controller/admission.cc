@@ -100,20 +100,17 @@ bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& ten
   const CpuClaim wanted{record.service.spec.minCpus, record.service.spec.isolation};
   const auto owned = [this](const CpuClaim& claim) { return ownedFloor(claim.floor, unitCpus(claim.isolation)); };
   const CpuClaim& had = record.admittedClaim;
-  if (!record.admitted || wanted.floor > had.floor || owned(wanted) > owned(had)) {
-    const MilliCpu missing = ports_.allocation.missingForFloor(groupOf(record, tenant, wanted));
-    if (missing.value > 0) {
-      refuseClaim(record, wanted, missing);
-      if (!record.admitted) {
-        // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
-        for (InstanceRecord& instance : record.instances) endInstance(record, instance);
-        return false;
-      }
-    } else {
-      record.admittedClaim = wanted;
-    }
-  } else {
+  const bool asksMore = !record.admitted || wanted.floor > had.floor || owned(wanted) > owned(had);
+  const MilliCpu missing = asksMore ? ports_.allocation.missingForFloor(groupOf(record, tenant, wanted)) : MilliCpu{};
+  if (missing.value <= 0) {
     record.admittedClaim = wanted;
+  } else {
+    refuseClaim(record, wanted, missing);
+    if (!record.admitted) {
+      // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
+      for (InstanceRecord& instance : record.instances) endInstance(record, instance);
+      return false;
+    }
   }
   record.admitted = true;
   const ServiceGroup group = groupOf(record, tenant, record.admittedClaim);

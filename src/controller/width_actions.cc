@@ -89,9 +89,8 @@ void InstanceReconciler::lookAtWidths() {
     if (measuring_ && measuring_->service == name && (load->waiting > 0 || load->running > 0)) endMeasuring();
   }
   if (measuring_ && (waiting || !records_.contains(measuring_->service))) endMeasuring();
-  const Nanos looks = config_.quietBefore;
   for (auto& [record, load] : candidates) {
-    const bool quiet = record->width.quietLooks * Nanos(config_.widthLook) >= looks;
+    const bool quiet = record->width.quietLooks * Nanos(config_.widthLook) >= Nanos(config_.quietBefore);
     if (!measuring_ && !waiting && quiet && wantsCurve(*record, load)) startMeasuring(*record);
   }
   if (!std::exchange(widthLookArmed_, true))

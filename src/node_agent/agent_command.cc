@@ -1,9 +1,7 @@
 #include "node_agent/agent_command.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +31,7 @@
 #include "linux/foreign_controller.h"
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
+#include "linux/stop_signals.h"
 #include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
 #include "node_agent/agent_metrics.h"
@@ -88,7 +87,6 @@ class AgentRun {
   [[nodiscard]] Status begin();
   [[nodiscard]] Status openController(NodeAgent::Ports& ports);
   [[nodiscard]] Status openDoors();
-  void watchSignals();
   void look();
   void show();
   void stop();
@@ -107,8 +105,7 @@ class AgentRun {
   std::unique_ptr<NodeAgent> agent_;
   AgentMetrics metrics_;
   std::unique_ptr<AgentDoors> doors_;
-  UniqueFd signals_;
-  TimerHandle signalWatch_;
+  std::optional<linux::StopSignals> signals_;
   TimerHandle lookTimer_;
   int seen_{-1};   // changes
   int shown_{-1};  // those that the last report had
@@ -185,19 +182,6 @@ Status AgentRun::openDoors() {
   return opened;
 }
 
-void AgentRun::watchSignals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT);
-  ::sigaddset(&set, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  signalWatch_ = loop_.whenReadable(signals_.get(), [this] {
-    signalfd_siginfo info{};
-    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) stop();
-  });
-}
-
 // A report follows a change when the figures are of the time since then.
 void AgentRun::look() {
   constexpr Millis kPause{250};
@@ -232,7 +216,7 @@ void AgentRun::stop() {
 }
 
 int AgentRun::run() {
-  watchSignals();
+  signals_.emplace(loop_, [this] { stop(); });
   if (const Status begun = begin(); !begun) return context_.fail(begun.error());
   if (const Status opened = openDoors(); !opened) {
     agent_->stop([this] { loop_.stop(); });  // what was set is given back

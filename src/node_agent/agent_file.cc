@@ -8,16 +8,14 @@
 #include "node_agent/hook_caller.h"
 #include "objects/fields.h"
 #include "objects/list_fields.h"
-#include "objects/names.h"
-#include "objects/quantity.h"
 #include "objects/spec_fields.h"
+#include "plan_node/team_fields.h"
 #include "text/text.h"
 
 namespace coterie::node_agent {
 
 namespace {
 using objects::Fields;
-using objects::Zero;
 
 constexpr std::size_t kMost = 10'000;
 constexpr std::size_t kMostPids = 100'000;
@@ -66,7 +64,7 @@ class Reader {
     tenantsListed_ = fields.find("tenants") != nullptr;
     if (tenantsListed_) {
       objects::eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMost,
-                        [this](Fields& item, int line) { addTenant(item, line); });
+                        [this](Fields& item, int line) { file_.tenants.push_back(plan_node::tenantFields(item, line, tenantNames_)); });
     }
     objects::eachItem(fields, "groups", "the servers to look for, each with a name, a tenant and members", kMost,
                       [this](Fields& item, int line) { addGroup(item, line); });
@@ -75,17 +73,6 @@ class Reader {
   }
 
  private:
-  void addTenant(Fields& item, int line) {
-    plan_node::TenantEntry tenant;
-    tenant.line = line;
-    tenant.name = tenantNames_.read(item, "the tenant's name", line, objects::tenantNameFault);
-    tenant.weight = item.whole("weight", {1, 10000}).value_or(100);
-    Fields quota = item.map("quota");
-    tenant.cap = objects::cpusField(quota, "cpus", Zero::Refused, "limit");
-    quota.finish();
-    file_.tenants.push_back(std::move(tenant));
-  }
-
   void addGroup(Fields& item, int line) {
     for (const auto& [word, here] : kElsewhere) {
       const auto same = [word = word](const Value::Member& member) { return member.first == word; };
@@ -97,10 +84,9 @@ class Reader {
     group.name = groupNames_.read(item, "the group's name, as audio/speech", line, objects::groupNameFault);
     group.tenant = tenantOf(item, line);
     group.weight = item.whole("weight", {1, 10000}).value_or(100);
-    group.floor = objects::cpusField(item, "minCpus", Zero::Allowed, "floor");
-    group.ceiling = objects::cpusField(item, "maxCpus", Zero::Refused, "ceiling");
-    if (group.ceiling.value > 0 && group.ceiling < group.floor)
-      item.fault("maxCpus", objects::cpusText(group.ceiling) + " is less than minCpus, " + objects::cpusText(group.floor));
+    const auto [floor, ceiling] = plan_node::boundsFields(item);
+    group.floor = floor;
+    group.ceiling = ceiling;
     group.isolation = objects::isolationField(item);
     group.lends = objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0) == 0;
     objects::eachItem(item, "members", "rules that find its processes: pids, command, cgroup, runtime, container or pod", kMost,
@@ -113,16 +99,8 @@ class Reader {
     if (item.require("tenant", "whose group it is") == nullptr) return 0;
     const std::optional<std::string> name = item.text("tenant");
     if (!name) return 0;
-    std::vector<std::string_view> names;
-    for (std::size_t t = 0; t < file_.tenants.size(); ++t) {
-      if (file_.tenants[t].name == *name) return t;
-      if (!file_.tenants[t].name.empty()) names.push_back(file_.tenants[t].name);
-    }
-    if (tenantsListed_) {
-      const auto near = objects::nearest(*name, names);
-      item.fault("tenant", "no tenant \"" + name->substr(0, 60) + "\" is listed; " + (near ? "did you mean " + *near + "?" : "add it to tenants"));
-      return 0;
-    }
+    if (const auto known = plan_node::tenantNamed(file_.tenants, *name)) return *known;
+    if (tenantsListed_) return plan_node::refuseTenant(item, *name, file_.tenants), 0;
     if (const auto wrong = objects::tenantNameFault(*name)) item.fault("tenant", *wrong);
     plan_node::TenantEntry tenant;
     tenant.name = *name;

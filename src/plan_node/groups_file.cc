@@ -7,9 +7,8 @@
 
 #include "objects/fields.h"
 #include "objects/list_fields.h"
-#include "objects/names.h"
-#include "objects/quantity.h"
 #include "objects/spec_fields.h"
+#include "plan_node/team_fields.h"
 #include "text/text.h"
 
 namespace coterie::plan_node {
@@ -58,7 +57,7 @@ class Reader {
     Fields fields(&document, "", document.line, faults_);
     if (!fields.present()) return;
     objects::eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMostTenants,
-                      [this](Fields& item, int line) { addTenant(item, line); });
+                      [this](Fields& item, int line) { file_.tenants.push_back(tenantFields(item, line, tenantNames_)); });
     objects::eachItem(fields, "groups", "the services to plan for, each with a name and a tenant", kMostGroups,
                       [this](Fields& item, int line) { addGroup(item, line); });
     file_.pool = objects::idsField(fields, "pool");
@@ -67,17 +66,6 @@ class Reader {
   }
 
  private:
-  void addTenant(Fields& item, int line) {
-    TenantEntry tenant;
-    tenant.line = line;
-    tenant.name = tenantNames_.read(item, "the tenant's name", line, objects::tenantNameFault);
-    tenant.weight = item.whole("weight", {1, 10000}).value_or(100);
-    Fields quota = item.map("quota");
-    tenant.cap = objects::cpusField(quota, "cpus", Zero::Refused, "limit");
-    quota.finish();
-    file_.tenants.push_back(std::move(tenant));
-  }
-
   void addGroup(Fields& item, int line) {
     using allocation::Band;
     using allocation::Lend;
@@ -88,10 +76,9 @@ class Reader {
     group.weight = item.whole("weight", {1, 10000}).value_or(100);
     group.band =
         static_cast<Band>(objects::wordField(item, "band", "band", {"high", "normal", "low"}).value_or(static_cast<std::size_t>(Band::Normal)));
-    group.floor = objects::cpusField(item, "minCpus", Zero::Allowed, "floor");
-    group.ceiling = objects::cpusField(item, "maxCpus", Zero::Refused, "ceiling");
-    if (group.ceiling.value > 0 && group.ceiling < group.floor)
-      item.fault("maxCpus", objects::cpusText(group.ceiling) + " is less than minCpus, " + objects::cpusText(group.floor));
+    const auto [floor, ceiling] = boundsFields(item);
+    group.floor = floor;
+    group.ceiling = ceiling;
     group.latencyCritical = objects::latencyCriticalField(item);
     group.lend = static_cast<Lend>(objects::wordField(item, "lend", "rule of lending", {"when-idle", "never"}).value_or(0));
     group.isolation = objects::isolationField(item);
@@ -145,13 +132,8 @@ class Reader {
     if (item.require("tenant", "one of the tenants above") == nullptr) return 0;
     const std::optional<std::string> name = item.text("tenant");
     if (!name) return 0;
-    std::vector<std::string_view> names;
-    for (std::size_t t = 0; t < file_.tenants.size(); ++t) {
-      if (file_.tenants[t].name == *name) return t;
-      if (!file_.tenants[t].name.empty()) names.push_back(file_.tenants[t].name);
-    }
-    const auto near = objects::nearest(*name, names);
-    item.fault("tenant", "no tenant \"" + name->substr(0, 60) + "\" is listed; " + (near ? "did you mean " + *near + "?" : "add it to tenants"));
+    if (const auto known = tenantNamed(file_.tenants, *name)) return *known;
+    refuseTenant(item, *name, file_.tenants);
     return 0;
   }
 

@@ -2,8 +2,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -19,6 +18,7 @@
 #include "cli/context.h"
 #include "cli/manifests.h"
 #include "http/asio_loop.h"
+#include "linux/stop_signals.h"
 #include "onnx/default_library.h"
 #include "serve/choose_actuator.h"
 #include "serve/local_server.h"
@@ -118,7 +118,6 @@ class ServeRun {
 
  private:
   [[nodiscard]] Status begin();
-  void watchSignals();
   void look();
   void stop();
 
@@ -130,8 +129,7 @@ class ServeRun {
   Instant began_;
   std::unique_ptr<LocalServer> server_;
   std::vector<DemoKey> keys_;
-  UniqueFd signals_;
-  TimerHandle signalWatch_;
+  std::optional<linux::StopSignals> signals_;
   TimerHandle lookTimer_;
   int stopRequests_{0};
 };
@@ -147,19 +145,6 @@ Status ServeRun::begin() {
   if (!keys) return keys.error();
   keys_ = std::move(keys).value();
   return {};
-}
-
-void ServeRun::watchSignals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT);
-  ::sigaddset(&set, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  signalWatch_ = loop_.whenReadable(signals_.get(), [this] {
-    signalfd_siginfo info{};
-    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) stop();
-  });
 }
 
 void ServeRun::look() {
@@ -185,7 +170,7 @@ void ServeRun::stop() {
 }
 
 int ServeRun::run() {
-  watchSignals();
+  signals_.emplace(loop_, [this] { stop(); });
   if (const Status begun = begin(); !begun) return context_.fail(begun.error());
   if (!options_.quiet)
     std::fprintf(stdout, "coterie: gateway %s, metrics %s/metrics, state %s\n", server_->url().c_str(), server_->adminUrl().c_str(),
