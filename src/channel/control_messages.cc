@@ -133,6 +133,7 @@ std::vector<std::byte> encode(const LaunchMessage& message) {
     writer.put(message.fileLimit);
     writer.put(static_cast<std::uint8_t>(message.sandbox));
     writer.put(static_cast<std::uint8_t>(message.network));
+    writer.put(message.writeLimit);
   });
 }
 
@@ -151,6 +152,7 @@ Result<LaunchMessage> decodeLaunch(std::span<const std::byte> bytes) {
   message.fileLimit = reader.get<std::int32_t>();
   message.sandbox = reader.get<std::uint8_t>() != 0;
   message.network = reader.get<std::uint8_t>() != 0;
+  message.writeLimit = reader.get<std::int64_t>();
   if (!reader.complete()) return malformed("launch");
   return message;
 }
@@ -173,6 +175,9 @@ std::vector<std::byte> encode(const SetupMessage& message) {
     }
     putThreads(writer, message.measureWidths);
     writer.put(message.measureNanos);
+    writer.put(static_cast<std::uint8_t>(message.prepare));
+    writer.put(static_cast<std::uint8_t>(message.judge));
+    writer.put(message.preparedBytes);
   });
 }
 
@@ -196,6 +201,9 @@ Result<SetupMessage> decodeSetup(std::span<const std::byte> bytes) {
   }
   message.measureWidths = getThreads(reader);
   message.measureNanos = reader.get<std::int64_t>();
+  message.prepare = reader.get<std::uint8_t>() != 0;
+  message.judge = reader.get<std::uint8_t>() != 0;
+  message.preparedBytes = reader.get<std::uint64_t>();
   if (!reader.complete()) return malformed("setup");
   return message;
 }
@@ -216,6 +224,7 @@ std::vector<std::byte> encode(const ReadyMessage& message) {
     putThreads(writer, message.serviceThreads);
     writer.put(message.steadyBytes);
     writer.put(message.peakBytes);
+    writer.put(static_cast<std::uint8_t>(message.prepared));
   });
 }
 
@@ -237,6 +246,7 @@ Result<ReadyMessage> decodeReady(std::span<const std::byte> bytes) {
   message.serviceThreads = getThreads(reader);
   message.steadyBytes = reader.get<std::int64_t>();
   message.peakBytes = reader.get<std::int64_t>();
+  message.prepared = reader.get<std::uint8_t>() != 0;
   if (!reader.complete() || message.signature.outputs.empty() || message.steadyBytes < 0 || message.peakBytes < 0) return malformed("ready");
   return message;
 }

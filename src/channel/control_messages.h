@@ -1,9 +1,9 @@
 // What passes between the supervisor and a worker over its control socket (SOCK_SEQPACKET, fd 3 in the worker).
 //
 // Order: Launch (sandbox and paths) ->; <- Sandbox (what the machine lacks); [the launcher becomes the worker by exec]; Setup (limits, with the
-// arenas, the signal socket and the first lanes' sockets as descriptors) ->; MoreLanes* (further lanes' sockets) ->; <- Progress*; <- Ready or
-// Failed; Stop ->. A worker's messages are untrusted: every count and text is bounded here, and a signature is taken only if it is well formed.
-// Thread-compatible.
+// signal socket, the arenas, the memory file of a prepared model where there is one, and the first lanes' sockets as descriptors) ->; MoreLanes*
+// (further lanes' sockets) ->; <- Progress*; <- Ready or Failed; Stop ->. A worker's messages are untrusted: every count and text is bounded here,
+// and a signature is taken only if it is well formed. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,7 @@ struct LaunchMessage {
   std::int32_t fileLimit{0};    // RLIMIT_NOFILE
   bool sandbox{true};           // off only for sanitizer builds and debuggers
   bool network{false};          // own network namespace wanted
+  std::int64_t writeLimit{0};   // bytes that it may write into memory files it is given; 0: it writes no file
 };
 
 struct SetupMessage {
@@ -52,6 +53,10 @@ struct SetupMessage {
   std::vector<ProbeShape> probe;
   std::vector<std::int32_t> measureWidths;  // to be timed before the model is loaded to serve
   std::int64_t measureNanos{0};             // for all of them together
+  bool prepare{false};                      // makes a prepared form in the memory file
+  bool judge{true};                         // ... and times whether it is worth it
+  std::uint64_t preparedBytes{0};           // > 0: the memory file holds one, to be loaded in place of the model's file
+  [[nodiscard]] bool bringsMemoryFile() const { return prepare || preparedBytes > 0; }
 };
 
 struct ReadyMessage {
@@ -62,6 +67,7 @@ struct ReadyMessage {
   std::vector<std::int32_t> serviceThreads;
   std::int64_t steadyBytes{0};
   std::int64_t peakBytes{0};
+  bool prepared{false};  // the memory file holds a form that is worth it
 };
 
 struct FailedMessage {

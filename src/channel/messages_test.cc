@@ -73,18 +73,26 @@ TEST(ControlMessages, ComeBackAsTheyWere) {
   setup.probe = {{"x", {1, 2}}};
   setup.measureWidths = {2, 4};
   setup.measureNanos = 5;
+  setup.preparedBytes = 7;
+  setup.judge = false;
   const auto back = decodeSetup(encode(setup));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->modelName, "m.onnx");
   EXPECT_EQ(back->probe.at(0).shape, (Shape{1, 2}));
   EXPECT_EQ(back->measureWidths, (std::vector<std::int32_t>{2, 4}));
   EXPECT_EQ(back->measureNanos, 5);
+  EXPECT_FALSE(back->prepare);
+  EXPECT_FALSE(back->judge);
+  EXPECT_EQ(back->preparedBytes, 7U);
+  EXPECT_TRUE(back->bringsMemoryFile());
 
   ReadyMessage ready;
   ready.signature.outputs = {{"y", ElementType::Int64, {-1}, false}};
   ready.speeds = {{1, Nanos(5), Nanos(6), Nanos(7)}};
   ready.ownLaneThreads = {10, 11};
+  ready.prepared = true;
   ASSERT_TRUE(decodeReady(encode(ready)).ok());
+  EXPECT_TRUE(decodeReady(encode(ready))->prepared);
   EXPECT_EQ(decodeReady(encode(ready))->ownLaneThreads, (std::vector<std::int32_t>{10, 11}));
   ready.speeds[0].mean = Nanos(-1);
   EXPECT_FALSE(decodeReady(encode(ready)).ok());

@@ -133,12 +133,29 @@ Status addExternal(const OrtApi& api, OrtSessionOptions* options, const std::vec
   return toStatus(api, api.AddExternalInitializersFromFilesInMemory(options, names.data(), buffers.data(), lengths.data(), names.size()));
 }
 
+// ONNX Runtime's own format is the one that it can use without a copy.
+Status configureForm(const OrtApi& api, OrtSessionOptions* options, const LoadOptions& wanted) {
+  if (!wanted.saveTo.empty()) {
+    if (Status s = toStatus(api, api.SetOptimizedModelFilePath(options, wanted.saveTo.c_str())); !s.ok()) return s;
+    if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.save_model_format", "ORT")); !s.ok()) return s;
+    // It warns that the form is for this CPU, which is what it is for.
+    return toStatus(api, api.SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_ERROR));
+  }
+  if (!wanted.inPlace) return {};
+  if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.load_model_format", "ORT")); !s.ok()) return s;
+  for (const char* key : {"session.use_ort_model_bytes_directly", "session.use_ort_model_bytes_for_initializers", "session.disable_prepacking"}) {
+    if (Status s = toStatus(api, api.AddSessionConfigEntry(options, key, "1")); !s.ok()) return s;
+  }
+  return {};
+}
+
 Status configure(const OrtApi& api, OrtSessionOptions* options, const LoadOptions& wanted) {
   if (Status s = toStatus(api, api.SetIntraOpNumThreads(options, wanted.threads)); !s.ok()) return s;
   if (Status s = toStatus(api, api.SetInterOpNumThreads(options, 1)); !s.ok()) return s;
   // A thread that spins takes a CPU from a neighbour; alone it gains 1-2 %.
   if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", wanted.spin ? "1" : "0")); !s.ok()) return s;
   if (Status s = toStatus(api, api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0")); !s.ok()) return s;
+  if (Status s = configureForm(api, options, wanted); !s.ok()) return s;
   if (!wanted.externalFiles.empty()) return addExternal(api, options, wanted.externalFiles);
   return {};
 }

@@ -26,6 +26,14 @@ struct ProbeShape {
   Shape shape;
 };
 
+// What was made once of a model and can be loaded by many instances in place of it: its weights are in memory once, however many run over them. It is
+// there as long as somebody holds it. Of one program's run on one machine; made of a tenant's model, and for that tenant's instances only.
+class PreparedModel {
+ public:
+  virtual ~PreparedModel() = default;
+  [[nodiscard]] virtual Bytes size() const = 0;
+};
+
 struct InstanceSpec {
   InstanceId id;
   ServiceName service;
@@ -45,6 +53,9 @@ struct InstanceSpec {
   // Further widths to be timed before it is ready, one session at a time, within measureTime all together: what would not end in it is left out.
   std::vector<int> measureWidths;
   Millis measureTime{0};
+  bool prepare{false};                            // first a prepared form is made of the model, and what follows runs over it
+  bool judge{true};                               // ... if its runs are worth it, which is timed; else they are known to be
+  std::shared_ptr<const PreparedModel> prepared;  // loaded in place of the model's file; null: the file
 };
 
 struct WidthSpeed {
@@ -65,6 +76,8 @@ struct InstanceReady {
   Bytes steadyMemory;  // resident after the probe
   Bytes peakMemory;
   std::vector<std::string> missingSandbox;  // what the machine lacks: "Landlock", ... (a condition, said once)
+  // Of one that was to prepare: what it made. Null: it could not, or runs over it would be slower by more than a tenth.
+  std::shared_ptr<const PreparedModel> prepared;
 };
 
 enum class EndReason : std::uint8_t {

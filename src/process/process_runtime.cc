@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "channel/seqpacket.h"
+#include "process/prepared_file.h"
 
 namespace coterie::process {
 
@@ -24,6 +25,7 @@ struct ProcessRuntime::Instance {
   Child child;
   WorkerCgroup memory;
   WorkerCgroup threads;
+  UniqueFd preparing;                                 // what it writes, until it is sealed
   std::optional<channel::InstanceEndpoint> endpoint;  // until it is taken
   std::vector<std::string> missingSandbox;
   std::optional<InstanceEnd> verdict;  // decided before the process was gone
@@ -46,7 +48,8 @@ namespace {
 
 constexpr std::size_t kErrorTail = 1024;
 constexpr Millis kExitCheck{50};
-constexpr std::int64_t kRuntimeData = 64LL << 20;  // RLIMIT_DATA beyond the limit: stacks and what is reserved but never touched
+constexpr std::int64_t kLargestPrepared = (2LL << 30) - 1;  // as ONNX Runtime's format
+constexpr std::int64_t kRuntimeData = 64LL << 20;           // RLIMIT_DATA beyond the limit: stacks and what is reserved but never touched
 
 // Of a run of the widest that it serves or measures.
 int mostThreads(const InstanceSpec& spec) {
@@ -92,6 +95,7 @@ Status ProcessRuntime::start(const InstanceSpec& spec) {
   const auto arena = arenas_.find(spec.service);
   if (arena == arenas_.end()) return Error{Code::NotFound, "NoRequestArena", "the service has no request arena yet"};
   if (instances_.contains(spec.id) || !spec.id.valid()) return Error{Code::Conflict, "AlreadyExists", "there is an instance with this id"};
+  if (spec.prepare && spec.prepared) return Error{Code::InvalidArgument, "BadInstance", "what is prepared is not prepared again"};
   if (spec.ownLanes < 1 || spec.loanLanes < 0 || spec.ownLanes + spec.loanLanes > 4096 || mostThreads(spec) < 1) {
     return Error{Code::InvalidArgument, "BadInstance", "an instance has 1 to 4096 lanes, at least one of its own"};
   }
@@ -124,6 +128,11 @@ Status ProcessRuntime::launchChild(Instance& instance, int requestArena, std::ui
     workerEnds.push_back(std::move(lane->second));
   }
   instance.endpoint = std::move(endpoint);
+  if (spec.prepare) {
+    auto file = PreparedFile::create();
+    if (!file.ok()) return file.error();
+    instance.preparing = std::move(file).value();
+  }
 
   auto child = spawn(options_.launcher, options_.launcherArguments);
   if (!child.ok()) return child.error();
@@ -168,6 +177,7 @@ Status ProcessRuntime::sendSetup(Instance& instance, int requestArena, std::uint
   launch.fileLimit = lanes * 2 + 128;
   launch.sandbox = options_.sandbox;
   launch.network = true;
+  if (spec.prepare) launch.writeLimit = spec.memoryLimit.value > 0 ? std::min(spec.memoryLimit.value, kLargestPrepared) : kLargestPrepared;
   if (!channel::send(instance.child.control.get(), encode(launch), channel::Wait::No)) {
     return Error{Code::Unavailable, "SpawnFailed", "the launcher does not take its instructions"};
   }
@@ -185,7 +195,12 @@ Status ProcessRuntime::sendSetup(Instance& instance, int requestArena, std::uint
   setup.probe = spec.probe;
   setup.measureWidths.assign(spec.measureWidths.begin(), spec.measureWidths.end());
   setup.measureNanos = Nanos(spec.measureTime).count();
+  const auto* prepared = dynamic_cast<const PreparedFile*>(spec.prepared.get());  // one that this runtime gave out
+  setup.prepare = spec.prepare;
+  setup.judge = spec.judge;
+  setup.preparedBytes = prepared == nullptr ? 0 : static_cast<std::uint64_t>(prepared->size().value);
   std::vector<int> fds{workerEnds[0].get(), requestArena, instance.endpoint->answers->fd()};
+  if (setup.bringsMemoryFile()) fds.push_back(prepared == nullptr ? instance.preparing.get() : prepared->fd());
   for (std::size_t i = 1; i < workerEnds.size(); ++i) fds.push_back(workerEnds[i].get());
   std::vector<std::byte> message = encode(setup);
   for (std::size_t sent = 0; sent < fds.size();) {
@@ -288,6 +303,8 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
   ready.peakMemory = Bytes(std::min(std::max(memory.peak, memory.resident), most));
   ready.missingSandbox = instance.missingSandbox;
   if (spec.memoryLimit.value > 0 && !instance.memory.valid()) ready.missingSandbox.emplace_back("memory cgroup (polled instead)");
+  if (decoded->prepared) ready.prepared = PreparedFile::seal(std::move(instance.preparing));
+  instance.preparing.reset();
   instance.state = State::Ready;
   instance.startTimer.reset();
   instance.endpoint->signature = std::move(decoded->signature);

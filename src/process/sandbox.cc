@@ -47,8 +47,9 @@ Status limitResources(const SandboxOptions& options) {
     __rlimit_resource_t resource;
     rlim_t value;
   };
-  for (const Row& row : {Row{RLIMIT_CORE, 0}, Row{RLIMIT_FSIZE, 0}, Row{RLIMIT_MEMLOCK, 0}, Row{RLIMIT_MSGQUEUE, 0}, Row{RLIMIT_RTPRIO, 0},
-                         Row{RLIMIT_NICE, 0}, Row{RLIMIT_SIGPENDING, 128}, Row{RLIMIT_NOFILE, static_cast<rlim_t>(options.fileLimit)}}) {
+  for (const Row& row :
+       {Row{RLIMIT_CORE, 0}, Row{RLIMIT_FSIZE, static_cast<rlim_t>(options.writeLimit)}, Row{RLIMIT_MEMLOCK, 0}, Row{RLIMIT_MSGQUEUE, 0},
+        Row{RLIMIT_RTPRIO, 0}, Row{RLIMIT_NICE, 0}, Row{RLIMIT_SIGPENDING, 128}, Row{RLIMIT_NOFILE, static_cast<rlim_t>(options.fileLimit)}}) {
     if (Status s = limit(row.resource, row.value); !s.ok()) return s;
   }
   if (options.dataLimit > 0) {
@@ -115,7 +116,7 @@ Result<std::vector<std::string>> enterSandbox(const SandboxOptions& options) {
   const auto files = restrictFiles(options);
   if (!files.ok()) return files.error();
   if (!*files) missing.emplace_back("Landlock");
-  const auto calls = restrictSystemCalls();
+  const auto calls = restrictSystemCalls(*files && options.writeLimit > 0);
   if (!calls.ok()) return calls.error();
   if (!*calls) missing.emplace_back("seccomp");
   return missing;

@@ -104,10 +104,13 @@ scmp_arg_cmp equal(unsigned argument, std::uint64_t value) { return scmp_arg_cmp
 // (argument & mask) == value
 scmp_arg_cmp masked(unsigned argument, std::uint64_t mask, std::uint64_t value) { return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, mask, value}; }
 
+// What of a file's opening says that it may change one.
+constexpr std::uint64_t kOpenFlags = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
+
 std::vector<Rule> conditionalRules() {
   const auto self = static_cast<std::uint64_t>(::getpid());  // exec keeps the id
   return {
-      {SCMP_SYS(openat), {masked(2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY), O_RDONLY)}},
+      {SCMP_SYS(openat), {masked(2, kOpenFlags, O_RDONLY)}},
       {SCMP_SYS(clone), {masked(0, CLONE_THREAD | CLONE_VM | CLONE_SIGHAND, CLONE_THREAD | CLONE_VM | CLONE_SIGHAND)}},
       {SCMP_SYS(execveat), {equal(4, AT_EMPTY_PATH)}},  // the launcher becoming the worker; Landlock says which binary
       {SCMP_SYS(sched_setscheduler), {equal(0, 0), equal(1, SCHED_IDLE)}},
@@ -132,7 +135,7 @@ Error failed(const char* what, int error) {
 
 }  // namespace
 
-Result<bool> restrictSystemCalls() {
+Result<bool> restrictSystemCalls(bool mayWrite) {
   if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) return false;
   const std::unique_ptr<void, Release> filter(::seccomp_init(SCMP_ACT_ERRNO(EPERM)));
   if (!filter) return failed("init", ENOMEM);
@@ -143,7 +146,10 @@ Result<bool> restrictSystemCalls() {
   for (const int call : {SCMP_SYS(clone3), SCMP_SYS(faccessat2), SCMP_SYS(openat2)}) {
     if (const int rc = ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(ENOSYS), call, 0); rc < 0) return failed("refuse", -rc);
   }
-  for (const Rule& rule : conditionalRules()) {
+  std::vector<Rule> rules = conditionalRules();
+  // Which file it is, Landlock decides: it has given no right to write, and asks for none where a file has no place in the tree, as memory files.
+  if (mayWrite) rules.push_back({SCMP_SYS(openat), {masked(2, kOpenFlags, O_WRONLY | O_CREAT | O_TRUNC)}});
+  for (const Rule& rule : rules) {
     const auto count = static_cast<unsigned>(rule.conditions.size());
     if (const int rc = ::seccomp_rule_add_array(filter.get(), SCMP_ACT_ALLOW, rule.call, count, rule.conditions.data()); rc < 0)
       return failed("allow", -rc);

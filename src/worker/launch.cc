@@ -116,6 +116,7 @@ int launch() {
     options.threadLimit = message->threadLimit;
     options.fileLimit = message->fileLimit;
     options.network = message->network;
+    options.writeLimit = message->writeLimit;
     options.readable = {opened->model.get(), opened->folder.get(), opened->runtime.get()};
     options.worker = opened->worker.get();
     const auto entered = process::enterSandbox(options);

@@ -25,6 +25,7 @@
 #include "worker/lane.h"
 #include "worker/measure_widths.h"
 #include "worker/model_file.h"
+#include "worker/prepared_model.h"
 #include "worker/probe.h"
 
 namespace coterie::worker {
@@ -40,10 +41,12 @@ void progress(int percent) { (void)channel::send(kControlFd, channel::encodeProg
 struct Worker {
   channel::SetupMessage setup;
   UniqueFd signals;
+  UniqueFd memoryFile;            // of a prepared form, given or to be made
   std::vector<UniqueFd> sockets;  // own lanes, then loan lanes
   channel::Mapping requests;
   channel::Mapping answers;
   std::unique_ptr<onnx::Library> library;
+  ModelSource source;  // as long as a session may lie over it
   std::unique_ptr<onnx::Session> session;
   std::vector<WidthSpeed> speeds;
   std::vector<std::unique_ptr<Lane>> lanes;
@@ -51,7 +54,7 @@ struct Worker {
 
 Error broken(const char* what) { return {Code::Internal, "BadSetup", what}; }
 
-// Setup brings the signal socket, both arenas and the first lanes; MoreLanes the others.
+// Setup brings the signal socket, both arenas, perhaps a memory file, and the first lanes; MoreLanes the others.
 Status receiveSetup(Worker& worker) {
   std::vector<std::byte> buffer(channel::kMaxControlMessage);
   channel::Received received = channel::receiveWithFds(kControlFd, buffer, channel::Wait::Yes);
@@ -62,7 +65,12 @@ Status receiveSetup(Worker& worker) {
   worker.signals = std::move(received.fds[0]);
   const UniqueFd requests = std::move(received.fds[1]);
   const UniqueFd answers = std::move(received.fds[2]);
-  for (std::size_t i = 3; i < received.fds.size(); ++i) worker.sockets.push_back(std::move(received.fds[i]));
+  std::size_t next = 3;
+  if (worker.setup.bringsMemoryFile()) {
+    if (received.fds.size() <= next) return broken("the memory file is missing");
+    worker.memoryFile = std::move(received.fds[next++]);
+  }
+  for (; next < received.fds.size(); ++next) worker.sockets.push_back(std::move(received.fds[next]));
   const auto wanted = static_cast<std::size_t>(worker.setup.ownLanes + worker.setup.loanLanes);
   while (worker.sockets.size() < wanted) {
     received = channel::receiveWithFds(kControlFd, buffer, channel::Wait::Yes);
@@ -80,22 +88,21 @@ Status receiveSetup(Worker& worker) {
 
 Error named(const Worker& worker, const Error& error) { return {error.code, error.reason, worker.setup.modelName + " " + error.message}; }
 
-Result<std::unique_ptr<onnx::Session>> loadSession(const Worker& worker, const ModelFile& model, int threads) {
+Result<std::unique_ptr<onnx::Session>> loadSession(const Worker& worker, int threads) {
   onnx::LoadOptions options;
   options.threads = threads;
   options.spin = worker.setup.spin;
-  options.externalFiles = model.externalFiles;
-  auto session = onnx::Session::load(*worker.library, model.bytes.bytes(), options);
+  auto session = loadFrom(worker.source, *worker.library, options);
   if (!session.ok()) return named(worker, session.error());
   return session;
 }
 
 // Times the widths that were asked for, while they fit into their time: a session each, gone before the next one is loaded, so that never more than
 // one model is in memory.
-Status measureWidths(const Worker& worker, const ModelFile& model, std::vector<WidthSpeed>& speeds) {
+Status measureWidths(const Worker& worker, std::vector<WidthSpeed>& speeds) {
   constexpr int kTries = 3;
   const auto one = [&](int width) -> Result<std::optional<WidthSpeed>> {
-    auto session = loadSession(worker, model, width);
+    auto session = loadSession(worker, width);
     if (!session.ok()) return session.error();
     for (int i = 0; i < kTries; ++i) {
       const Nanos before = waitedForCpus();
@@ -111,20 +118,45 @@ Status measureWidths(const Worker& worker, const ModelFile& model, std::vector<W
   return {};
 }
 
-Status loadModel(Worker& worker, const InheritedFds& fds) {
-  const std::string& name = worker.setup.modelName;
-  const auto model = readModel(fds.model, fds.folder, {name, worker.setup.sha256, worker.setup.memoryLimit});
+// The model's file, or the form that was prepared of it: that was made of the bytes with the checksum that this worker is to serve.
+Status openSource(Worker& worker, const InheritedFds& fds) {
+  const channel::SetupMessage& setup = worker.setup;
+  if (setup.preparedBytes > 0) {
+    auto form = mapForm(worker.memoryFile.get(), setup.preparedBytes);
+    if (!form.ok()) return named(worker, form.error());
+    worker.source.form = std::move(form).value();
+    return {};
+  }
+  auto model = readModel(fds.model, fds.folder, {setup.modelName, setup.sha256, setup.memoryLimit});
   if (!model.ok()) return model.error();
+  worker.source.file = std::move(model).value();
+  return {};
+}
+
+Status prepareForm(Worker& worker) {
+  const auto probeOne = [&](const onnx::Session& session) { return probe(session, worker.setup.probe, worker.answers.bytes(), 1); };
+  if (Status s = prepare(worker.source, *worker.library, worker.memoryFile.get(), worker.setup.judge ? ProbeSession(probeOne) : ProbeSession());
+      !s.ok())
+    return named(worker, s.error());
+  return {};
+}
+
+Status loadModel(Worker& worker, const InheritedFds& fds) {
+  if (Status s = openSource(worker, fds); !s.ok()) return s;
   progress(20);
   auto library = onnx::Library::open("/proc/self/fd/" + std::to_string(fds.runtime));
   if (!library.ok()) return library.error();
   worker.library = std::move(library).value();
   progress(40);
+  if (worker.setup.prepare) {
+    if (Status s = prepareForm(worker); !s.ok()) return s;
+  }
   std::vector<WidthSpeed> others;
-  if (Status s = measureWidths(worker, *model, others); !s.ok()) return s;
-  auto session = loadSession(worker, *model, worker.setup.width);
+  if (Status s = measureWidths(worker, others); !s.ok()) return s;
+  auto session = loadSession(worker, worker.setup.width);
   if (!session.ok()) return session.error();
   worker.session = std::move(session).value();
+  worker.source.file = {};  // what was copied from it is all that is needed
   progress(80);
   auto speed = probe(*worker.session, worker.setup.probe, worker.answers.bytes(), worker.setup.width);
   if (!speed.ok()) return named(worker, speed.error());
@@ -184,6 +216,7 @@ void sayReady(const Worker& worker) {
     threads.push_back(worker.lanes[i]->thread());
   }
   ready.serviceThreads = otherThreads(ready);
+  ready.prepared = worker.setup.prepare && worker.source.inPlace();
   ready.steadyBytes = residentBytes();
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -12,6 +12,7 @@ struct Loot {
   int signals{-1};
   int requests{-1};
   int answers{-1};
+  int memoryFile{-1};  // of a prepared model; -1: none came
   int lane{-1};
   channel::SetupMessage setup;
 };

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "process/prepared_file.h"
 #include "rig.h"
 #include "testing/onnx_writer.h"
 
@@ -63,6 +64,8 @@ class Hostile : public ::testing::Test {
     InstanceSpec spec = rig.spec(1, model_);
     spec.uid = 200001;
     spec.memoryLimit = Bytes(256LL << 20);
+    spec.prepare = prepare_;
+    spec.prepared = prepared_;
     EXPECT_TRUE(rig.start(spec).ok());
     (void)rig.waitFor([&] { return rig.ready.contains(1) || rig.ends.contains(1); });
     if (rig.ready.contains(1) && rig.backend != nullptr && rig.lanes.contains(Rig::lane(1))) {
@@ -86,6 +89,8 @@ class Hostile : public ::testing::Test {
   std::string model_;
   std::string secret_;
   std::unique_ptr<Rig> neighbour_;
+  bool prepare_{false};
+  std::shared_ptr<const PreparedModel> prepared_;
   bool answered_{false};
   Nanos held_{};  // of the attack's request
   Nanos queued_{};
@@ -170,6 +175,30 @@ TEST_F(Hostile, SystemCallsAreRefused) {
                            "bpf",
                            "keyring",
                            "dumpable"}) {
+    SCOPED_TRACE(name);
+    const InstanceEnd end = attack(name);
+    EXPECT_EQ(end.reason, EndReason::LoadFailed) << endReasonName(end.reason) << ": " << end.message;
+    EXPECT_NE(end.message.find("refused: "), std::string::npos) << end.message;
+  }
+}
+
+TEST_F(Hostile, WhoPreparesAModelWritesNothingElse) {
+  prepare_ = true;
+  for (const char* name : {"create-as-a-preparer", "write-a-file", "replace-the-model", "write-beyond-the-limit", "write-requests", "own-memfd"}) {
+    SCOPED_TRACE(name);
+    const InstanceEnd end = attack(name);
+    EXPECT_EQ(end.reason, EndReason::LoadFailed) << endReasonName(end.reason) << ": " << end.message;
+    EXPECT_NE(end.message.find("refused: "), std::string::npos) << end.message;
+  }
+  EXPECT_GT(std::filesystem::file_size(model_), 0U);
+}
+
+TEST_F(Hostile, WhoRunsOverAPreparedModelCannotChangeIt) {
+  UniqueFd file = process::PreparedFile::create().value();
+  ASSERT_EQ(::write(file.get(), "weights", 7), 7);
+  prepared_ = process::PreparedFile::seal(std::move(file));
+  ASSERT_NE(prepared_, nullptr);
+  for (const char* name : {"rewrite-the-prepared", "write-the-prepared", "shrink-the-prepared", "map-the-prepared-writable"}) {
     SCOPED_TRACE(name);
     const InstanceEnd end = attack(name);
     EXPECT_EQ(end.reason, EndReason::LoadFailed) << endReasonName(end.reason) << ": " << end.message;

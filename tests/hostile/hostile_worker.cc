@@ -39,7 +39,9 @@ Loot receiveLoot() {
   loot.signals = received.fds.at(0).release();
   loot.requests = received.fds.at(1).release();
   loot.answers = received.fds.at(2).release();
-  loot.lane = received.fds.at(3).release();
+  std::size_t next = 3;
+  if (loot.setup.bringsMemoryFile()) loot.memoryFile = received.fds.at(next++).release();
+  loot.lane = received.fds.at(next).release();
   return loot;
 }
 
@@ -49,6 +51,7 @@ struct Context {
   int parent;
   int victim;
   std::string secret;  // another tenant's model
+  int model;           // descriptor of our own
   Loot loot;
 };
 
@@ -82,6 +85,8 @@ bool reads(int pid) {
   iovec remote{reinterpret_cast<void*>(0x400000), 1};
   return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }
+
+constexpr int kReplace = O_WRONLY | O_CREAT | O_TRUNC;  // the only way in which a worker that prepares may open a file to write
 
 using Try = std::function<bool(const Context&)>;  // true: it worked
 
@@ -121,6 +126,19 @@ const std::map<std::string, Try>& tries() {
       {"another-tenants-model", [](const Context& c) { return opens(c.secret, O_RDONLY); }},
       {"password-file", [](const Context&) { return opens("/etc/passwd", O_RDONLY); }},
       {"write-a-file", [](const Context&) { return opens("/tmp/coterie-hostile-was-here", O_WRONLY | O_CREAT); }},
+      {"create-as-a-preparer", [](const Context&) { return opens("/tmp/coterie-hostile-was-here", kReplace); }},
+      {"replace-the-model", [](const Context& c) { return opens("/proc/self/fd/" + std::to_string(c.model), kReplace); }},
+      {"write-beyond-the-limit",
+       [](const Context& c) {
+         const int fd = ::open(("/proc/self/fd/" + std::to_string(c.loot.memoryFile)).c_str(), kReplace, 0600);
+         if (fd < 0) return true;  // that it may
+         return ::lseek(fd, 1LL << 40, SEEK_SET) >= 0 && ::write(fd, "x", 1) == 1;
+       }},
+      {"rewrite-the-prepared", [](const Context& c) { return opens("/proc/self/fd/" + std::to_string(c.loot.memoryFile), kReplace); }},
+      {"write-the-prepared", [](const Context& c) { return ::write(c.loot.memoryFile, "x", 1) == 1; }},
+      {"shrink-the-prepared", [](const Context& c) { return ::ftruncate(c.loot.memoryFile, 0) == 0; }},
+      {"map-the-prepared-writable",
+       [](const Context& c) { return ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, c.loot.memoryFile, 0) != MAP_FAILED; }},
       {"fork-bomb", [](const Context&) { return ::fork() >= 0; }},
       {"thread-bomb", [](const Context&) { return threadBomb(); }},
       {"shell",
@@ -169,10 +187,10 @@ const std::map<std::string, Try>& tries() {
 
 int main(int argc, char** argv) {
   using namespace coterie;
-  if (argc < 5) return 2;
+  if (argc < 6) return 2;
   (void)::signal(SIGXFSZ, SIG_IGN);
   const std::string name = argv[1];
-  const hostile::Context context{std::atoi(argv[2]), std::atoi(argv[3]), argv[4], hostile::receiveLoot()};
+  const hostile::Context context{std::atoi(argv[2]), std::atoi(argv[3]), argv[4], std::atoi(argv[5]), hostile::receiveLoot()};
   if (const auto found = hostile::tries().find(name); found != hostile::tries().end()) {
     errno = 0;
     const bool worked = found->second(context);
