@@ -165,6 +165,7 @@ Bytes InstanceReconciler::memoryInUse(const std::optional<TenantName>& tenant, c
     for (const InstanceRecord& instance : record.instances) {
       if (!tenant || instance.tenant == *tenant) sum += instance.limit;
     }
+    sum += preparedMemory(record, tenant);
     if (&record == self || (tenant && record.tenant != tenant)) continue;
     for (const Bytes reserved : record.reserved) sum += reserved;
   }

@@ -21,6 +21,14 @@
 
 namespace coterie::controller {
 
+struct FakePrepared final : PreparedModel {
+  explicit FakePrepared(Bytes bytes) : bytes_(bytes) {}
+  [[nodiscard]] Bytes size() const override { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
 // Workers that load and end when the test says so.
 class FakeRuntime final : public ContainerRuntime {
  public:
@@ -47,6 +55,7 @@ class FakeRuntime final : public ContainerRuntime {
     };
     timed(spec.width);
     for (const int width : spec.measureWidths) timed(width);
+    if (spec.prepare && form.value > 0) made.prepared = std::make_shared<FakePrepared>(form);
     listener_->instanceReady(id, made);
   }
   void end(InstanceId id, EndReason reason = EndReason::Stopped, const std::string& message = "") {
@@ -60,6 +69,7 @@ class FakeRuntime final : public ContainerRuntime {
   std::vector<InstanceId> stops;
   std::vector<std::string> missingSandbox;
   std::map<int, Nanos> runTimes;  // of every model, by width
+  Bytes form;                     // of what is prepared; 0: runs over it would not be worth it
   bool refuse{false};
 
  private:

@@ -15,6 +15,7 @@ InstanceSpec InstanceReconciler::specOf(const ServiceRecord& record) const {
   spec.modelRoot = config_.modelRoot(*record.tenant);
   spec.sha256 = file.sha256;
   spec.memoryLimit = record.memory.limit;
+  spec.prepared = record.width.prepared;
   for (const auto& [input, shape] : record.service.spec.probeShapes) spec.probe.push_back({input, shape});
   if (config_.tenantUser) spec.uid = config_.tenantUser(*record.tenant);
   return spec;
@@ -27,9 +28,9 @@ void InstanceReconciler::startInstance(ServiceRecord& record) {
   spec.ownLanes = ownLanesOf(record);
   // A run on a loan lane would drag in threads that are not of the idle class.
   spec.loanLanes = config_.loanLanes && spec.width == 1 ? spec.ownLanes : 0;
-  // Where only the width changes, what serves keeps its CPUs until the other one can take over.
+  // Where only the width or the form of the weights changes, what serves keeps its CPUs until the other one can take over.
   const bool takesOver = std::any_of(record.instances.begin(), record.instances.end(), [&](const InstanceRecord& other) {
-    return other.state == InstanceState::Serving && other.sha256 == spec.sha256 && other.width != spec.width;
+    return other.state == InstanceState::Serving && other.sha256 == spec.sha256 && (other.width != spec.width || other.prepared != spec.prepared);
   });
 
   InstanceRecord& instance = record.instances.emplace_back();
@@ -39,6 +40,8 @@ void InstanceReconciler::startInstance(ServiceRecord& record) {
   instance.placed = !takesOver;
   instance.tenant = *record.tenant;
   instance.sha256 = spec.sha256;
+  instance.measuredAs = measuredAs(record, spec.sha256);
+  instance.prepared = spec.prepared;
   instance.limit = spec.memoryLimit;
   if (!record.reserved.empty()) record.reserved.pop_back();
   instance.started = ports_.loop.clock().wall();
@@ -106,7 +109,8 @@ void InstanceReconciler::instanceReady(InstanceId id, const InstanceReady& ready
   instance->progress = 100;
   instance->ready = ready;
   if (instance->version == record->version) record->changedFile.clear();
-  measurements_.learn(instance->sha256, {ready.steadyMemory, ready.peakMemory, record->service.spec.memory.value > 0 ? instance->limit : Bytes(0)});
+  measurements_.learn(instance->measuredAs,
+                      {ready.steadyMemory, ready.peakMemory, record->service.spec.memory.value > 0 ? instance->limit : Bytes(0)});
   if (!std::exchange(instance->placed, true)) ports_.allocation.instanceStarting(record->group, id, instance->limit);
   ports_.allocation.instanceReady(record->group, id, ready);
   note(*record, "Loaded", "instance " + std::to_string(id.value) + " has loaded its model in " + memoryText(ready.steadyMemory));
@@ -160,7 +164,8 @@ void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord
   record.lastEnd = end;
   record.reserved.push_back(instance.limit);
   ++record.restarts;
-  if (end.reason == EndReason::OutOfMemory && record.service.spec.memory.value == 0) measurements_.learnOutOfMemory(instance.sha256, instance.limit);
+  if (end.reason == EndReason::OutOfMemory && record.service.spec.memory.value == 0)
+    measurements_.learnOutOfMemory(instance.measuredAs, instance.limit);
   // The file may be the cause, and may have been replaced meanwhile.
   if (record.inspection.pending == nullptr) record.inspection.again = true;
   Value fields = Value::emptyMap();

@@ -111,6 +111,7 @@ void InstanceReconciler::take(const StoredObject& object) {
   record.lastEnd.reset();
   record.changedFile.clear();
   record.width.failed = 0;
+  record.width.unpreparable = false;
   record.width.windowEnd.reset();
   lookAgainAt(record);
 }

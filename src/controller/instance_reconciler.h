@@ -21,9 +21,10 @@
 // they had. spec.instances is the user's word; else proposeInstances() and the width of runs decide within minInstances..maxInstances. Width: where a
 // service has an objective that runs by one thread do not meet, its model's run times by more threads are measured, by a worker that serves nobody,
 // while nothing waits anywhere and the service has no request; then allocation/width.h chooses, and a change is a roll-out: an instance of the other
-// width is loaded beside the old one, has no CPUs of its own before it is ready, and takes over. This is the sole writer of status.desiredInstances.
-// Complexity: a pass is O(services log services + instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no
-// call from inside a port's callback re-enters a pass: passes run on turns of their own.
+// width is loaded beside the old one, has no CPUs of its own before it is ready, and takes over. Where it pays, all instances of such a service run
+// over one copy of the weights (weight_sharing.cc). This is the sole writer of status.desiredInstances. Complexity: a pass is O(services log services
+// + instances). Errors of the store are logged and tried again in 5 s. Thread rule: control loop; no call from inside a port's callback re-enters a
+// pass: passes run on turns of their own.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +74,7 @@ struct InstanceReconcilerConfig {
   Millis quietBefore{1000};  // so long without a request, before run times are measured
   Millis measureTime{5000};  // for all widths of a model
   Seconds measureAgain{60};  // after a failure
+  bool shareWeights{true};   // of a model whose widths are measured, where runs over shared weights are worth it
 };
 
 struct InstanceSummary {
@@ -89,6 +91,7 @@ struct WidthSummary {
   std::optional<allocation::WidthQuestion> question;  // of the last window; none yet: it has no objective, or nothing was seen
   std::optional<allocation::WidthChoice> choice;      // the proposal
   std::string held;                                   // why the proposal is not followed; empty: it is
+  Bytes shared;                                       // weights that its instances have in memory once; 0: each has a copy
 };
 struct ServiceSummary {
   ServiceName name;
@@ -213,10 +216,19 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void setWidth(ServiceRecord& record, int width, const std::string& why);
   [[nodiscard]] std::string circumstancesOf(const ServiceRecord& record) const;
   [[nodiscard]] bool wantsCurve(const ServiceRecord& record, const GroupLoad& load) const;
-  void startMeasuring(ServiceRecord& record);
+  void startMeasuring(ServiceRecord& record, bool curveWanted);
   void endMeasuring();
+  void takeRunTimes(ServiceRecord& record, std::vector<allocation::RunTime> runs, bool inPlace);
   [[nodiscard]] bool measuringReady(InstanceId id, const InstanceReady& ready);
   [[nodiscard]] bool measuringEnded(InstanceId id, const InstanceEnd& end);
+
+  // weight_sharing.cc
+  [[nodiscard]] static Bytes preparingLimit(const ServiceRecord& record);
+  [[nodiscard]] bool wantsPrepared(const ServiceRecord& record, const GroupLoad& load) const;
+  void takePrepared(ServiceRecord& record, std::shared_ptr<const PreparedModel> prepared);
+  [[nodiscard]] static std::string measuredAs(const ServiceRecord& record, const std::string& sha256);
+  [[nodiscard]] std::optional<Measurement> measurementOf(const ServiceRecord& record, const std::string& sha256) const;
+  [[nodiscard]] static Bytes preparedMemory(const ServiceRecord& record, const std::optional<TenantName>& tenant);
 
   // service_status.cc
   void tellGateway(ServiceRecord& record);
@@ -245,16 +257,18 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   std::map<TenantName, std::vector<tenancy::QuotaExcess>> excess_;  // tenants within their quota have none
   std::function<void()> excessChanged_;
   TimerHandle timer_;
-  // A worker that times a model's widths and serves nobody; one at a time.
+  // A worker that times a model's widths, makes its prepared form, and serves nobody; one at a time.
   struct Measuring {
     InstanceId id;
     ServiceName service;
     TenantName tenant;
     std::string sha256;
     std::string circumstances;
+    std::string version;  // of the service, when it was started
     Bytes limit;
-    bool givenUp{false};  // nothing it says counts any more
-    bool ended{false};    // it has said what it could
+    bool curveWanted{true};  // else only the form
+    bool givenUp{false};     // nothing it says counts any more
+    bool ended{false};       // it has said what it could
   };
   std::optional<Measuring> measuring_;
   TimerHandle widthTimer_;

@@ -50,19 +50,29 @@ void Measurements::learnOutOfMemory(const std::string& sha256, Bytes limit) {
   keep(sha256);
 }
 
-const std::vector<allocation::RunTime>* Measurements::curveOf(const std::string& sha256, const std::string& circumstances) const {
+const Measurements::Curve* Measurements::find(const std::string& sha256, const std::string& circumstances) const {
   const auto model = curves_.find(sha256);
   if (model == curves_.end()) return nullptr;
   const auto found =
       std::find_if(model->second.begin(), model->second.end(), [&](const Curve& curve) { return curve.circumstances == circumstances; });
-  return found == model->second.end() ? nullptr : &found->runs;
+  return found == model->second.end() ? nullptr : &*found;
 }
 
-void Measurements::learnCurve(const std::string& sha256, const std::string& circumstances, std::vector<allocation::RunTime> curve) {
+const std::vector<allocation::RunTime>* Measurements::curveOf(const std::string& sha256, const std::string& circumstances) const {
+  const Curve* curve = find(sha256, circumstances);
+  return curve == nullptr ? nullptr : &curve->runs;
+}
+
+bool Measurements::inPlace(const std::string& sha256, const std::string& circumstances) const {
+  const Curve* curve = find(sha256, circumstances);
+  return curve != nullptr && curve->inPlace;
+}
+
+void Measurements::learnCurve(const std::string& sha256, const std::string& circumstances, std::vector<allocation::RunTime> curve, bool inPlace) {
   std::vector<Curve>& curves = curves_[sha256];
   std::erase_if(curves, [&](const Curve& old) { return old.circumstances == circumstances; });
   if (curves.size() >= kMostCurves) curves.erase(curves.begin());
-  curves.push_back({circumstances, std::move(curve)});
+  curves.push_back({circumstances, std::move(curve), inPlace});
   keep(sha256);
 }
 
@@ -75,7 +85,7 @@ std::vector<Measurements::Curve> Measurements::curvesFrom(const Value& status) {
     const Value* circumstances = item.find("circumstances");
     const Value* runs = item.find("runs");
     if (circumstances == nullptr || circumstances->asString() == nullptr || runs == nullptr || runs->asList() == nullptr) continue;
-    Curve curve{*circumstances->asString(), {}};
+    Curve curve{*circumstances->asString(), {}, numberOf(item, "sharedWeights") != 0};
     int widest = 0;
     for (const Value& one : *runs->asList()) {
       const auto threads = static_cast<int>(std::clamp<std::int64_t>(numberOf(one, "threads"), 0, kWidest));
@@ -103,6 +113,7 @@ Value Measurements::valueOf(const std::vector<Curve>& curves) {
     Value item = Value::emptyMap();
     item.set("circumstances", curve.circumstances);
     item.set("runs", std::move(runs));
+    if (curve.inPlace) item.set("sharedWeights", 1);
     list.push(std::move(item));
   }
   return list;

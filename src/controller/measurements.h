@@ -29,14 +29,17 @@ class Measurements {
 
   // How long a run takes by so many threads, under circumstances named by a text (the machine's shape, the inputs' shapes); nullptr: not measured.
   [[nodiscard]] const std::vector<allocation::RunTime>* curveOf(const std::string& sha256, const std::string& circumstances) const;
+  [[nodiscard]] bool inPlace(const std::string& sha256, const std::string& circumstances) const;  // was that measured over a prepared form?
   // Of the circumstances of one model the last few are kept.
-  void learnCurve(const std::string& sha256, const std::string& circumstances, std::vector<allocation::RunTime> curve);
+  void learnCurve(const std::string& sha256, const std::string& circumstances, std::vector<allocation::RunTime> curve, bool inPlace);
 
  private:
   struct Curve {
     std::string circumstances;
     std::vector<allocation::RunTime> runs;
+    bool inPlace{false};
   };
+  [[nodiscard]] const Curve* find(const std::string& sha256, const std::string& circumstances) const;
   void keep(const std::string& sha256);
   [[nodiscard]] static std::vector<Curve> curvesFrom(const Value& status);
   [[nodiscard]] static Value valueOf(const std::vector<Curve>& curves);

@@ -93,7 +93,7 @@ bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tena
   noteChangedFile(record, *answer);
   followModel(record);
   record.version = versionOf(record, *answer);
-  record.memory = memoryNeed(*answer, measurements_.of(answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
+  record.memory = memoryNeed(*answer, measurementOf(record, answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
   return true;
 }
 
@@ -110,6 +110,7 @@ void InstanceReconciler::noteChangedFile(ServiceRecord& record, const ModelFile&
                                        " now): the new one is rolled out. Set spec.model.sha256, and only the file that is meant is served"
                                  : "external data of " + record.inspection.path + " was replaced since it was loaded: the new one is rolled out";
   note(record, "ModelChanged", record.changedFile);
+  record.width.prepared.reset();
   record.backoff.reset();  // it was the other file that failed
   record.lastEnd.reset();
 }
@@ -123,6 +124,7 @@ bool InstanceReconciler::mayBeRepaired(const ServiceRecord& record) const {
 std::string InstanceReconciler::versionOf(const ServiceRecord& record, const ModelFile& file) const {
   std::string version =
       fmt::format("{}|{}|{:x}|lanes={}|memory={}", file.path, file.sha256, file.externalMark, ownLanesOf(record), record.service.spec.memory.value);
+  if (record.width.prepared) version += "|shared";
   if (record.width.inForce > 1) version += fmt::format("|threads={}", record.width.inForce);
   for (const auto& [input, shape] : record.service.spec.probeShapes) version += "|" + input + shapeText(shape);
   return version;

@@ -33,7 +33,9 @@ struct InstanceRecord {
   bool placed{false};   // the allocator knows it
   TenantName tenant;
   std::string sha256;
+  std::string measuredAs;  // under which name its memory is remembered
   Bytes limit;
+  std::shared_ptr<const PreparedModel> prepared;  // over which it runs; null: it loads the file
   WallTime started;
   Instant servingSince{};  // valid from Serving on
   std::string silence;     // why it is out of the rotation though it serves; empty: it answers
@@ -85,6 +87,9 @@ struct WidthRecord {
   std::string sha256;                                 // of the model that all below is about
   std::vector<allocation::RunTime> curve;             // ascending; may be width 1 alone
   bool measured{false};                               // other widths were timed, too
+  bool inPlace{false};                                // the times are of runs over a prepared form
+  std::shared_ptr<const PreparedModel> prepared;      // over which instances run that are started from now on; null: each loads the file
+  bool unpreparable{false};                           // it was tried, and is not again before the spec changes
   allocation::WidthWatch watch{1};                    // over the windows
   std::optional<Instant> windowEnd;                   // of the one under way
   std::int64_t looks{0};                              // in it

@@ -279,8 +279,12 @@ ServiceSummary InstanceReconciler::summaryOf(const ServiceName& name, const Serv
   if (record.memory.measured) summary.measuredMemory = record.memory.limit;
   summary.obstacles = record.obstacles;
   summary.conditions = record.conditions;
-  summary.width = {record.width.inForce, record.width.curve, record.width.question, record.width.choice,
-                   record.width.held.empty() ? record.width.unmeasured : record.width.held};
+  summary.width = {record.width.inForce,
+                   record.width.curve,
+                   record.width.question,
+                   record.width.choice,
+                   record.width.held.empty() ? record.width.unmeasured : record.width.held,
+                   record.width.prepared ? record.width.prepared->size() : Bytes(0)};
   for (const InstanceRecord& instance : record.instances) {
     summary.instances.push_back({instance.id, instance.state, instance.progress, instance.ready.pid, instance.limit, instance.started});
   }

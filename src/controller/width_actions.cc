@@ -53,6 +53,7 @@ void InstanceReconciler::followModel(ServiceRecord& record) {
   }
   width.measured = curve != nullptr;
   if (curve != nullptr) width.curve = *curve;
+  width.inPlace = measurements_.inPlace(record.model.sha256, circumstancesOf(record));
 }
 
 // It has an objective, and may own several CPUs.
@@ -91,7 +92,12 @@ void InstanceReconciler::lookAtWidths() {
   if (measuring_ && (waiting || !records_.contains(measuring_->service))) endMeasuring();
   for (auto& [record, load] : candidates) {
     const bool quiet = record->width.quietLooks * Nanos(config_.widthLook) >= Nanos(config_.quietBefore);
-    if (!measuring_ && !waiting && quiet && wantsCurve(*record, load)) startMeasuring(*record);
+    if (measuring_ || waiting || !quiet) continue;
+    if (wantsCurve(*record, load)) {
+      startMeasuring(*record, true);
+    } else if (wantsPrepared(*record, load)) {
+      startMeasuring(*record, false);
+    }
   }
   if (!std::exchange(widthLookArmed_, true))
     widthTimer_ = ports_.loop.after(soon || measuring_ ? Nanos(config_.widthLook) : Nanos(kIdleLook), [this] { lookAtWidths(); });
@@ -181,19 +187,35 @@ bool InstanceReconciler::wantsCurve(const ServiceRecord& record, const GroupLoad
   return load.cpus > 1 && (width.curve.empty() ? width.inForce > 1 : allocation::wantsMeasuring(questionOf(record, load)));
 }
 
-void InstanceReconciler::startMeasuring(ServiceRecord& record) {
+void InstanceReconciler::startMeasuring(ServiceRecord& record, bool curveWanted) {
   record.width.measureAgain = ports_.loop.clock().now() + config_.measureAgain;
   const Room room = roomFor(record, directory_().ownerOf(record.service.metadata.nameSpace));
-  if (std::min(room.machine, room.quota) < record.memory.limit) {
+  const Bytes free = std::min(room.machine, room.quota);
+  const Bytes preparing = preparingLimit(record);
+  const bool prepare = config_.shareWeights && !record.width.prepared && !record.width.unpreparable && free >= preparing;
+  if (!curveWanted && !prepare) return;
+  if (free < record.memory.limit) {
     record.width.unmeasured = "its run times by several threads are not known: there is no memory for a worker that measures them";
     return;
   }
   InstanceSpec spec = specOf(record);
   spec.id = InstanceId(++lastInstance_);
-  spec.measureWidths = allocation::widthsToMeasure(mostCpusOf(record));
-  spec.measureWidths.insert(spec.measureWidths.begin(), 1);
-  spec.measureTime = config_.measureTime;
-  measuring_ = Measuring{spec.id, record.service.serviceName(), *record.tenant, spec.sha256, circumstancesOf(record), spec.memoryLimit, false};
+  spec.prepare = prepare;
+  spec.judge = curveWanted;  // else the times that are known are of runs over such a form
+  if (prepare) spec.memoryLimit = preparing;
+  if (curveWanted) {
+    spec.measureWidths = allocation::widthsToMeasure(mostCpusOf(record));
+    spec.measureWidths.insert(spec.measureWidths.begin(), 1);
+    spec.measureTime = config_.measureTime;
+  }
+  measuring_ = Measuring{.id = spec.id,
+                         .service = record.service.serviceName(),
+                         .tenant = *record.tenant,
+                         .sha256 = spec.sha256,
+                         .circumstances = circumstancesOf(record),
+                         .version = record.version,
+                         .limit = spec.memoryLimit,
+                         .curveWanted = curveWanted};
   if (ports_.runtime.start(spec).ok()) return;
   measuring_.reset();
 }
@@ -210,18 +232,13 @@ bool InstanceReconciler::measuringReady(InstanceId id, const InstanceReady& read
   std::vector<allocation::RunTime> runs;
   if (!ready.speeds.empty()) runs = runsOf({ready.speeds.begin() + 1, ready.speeds.end()});
   const auto found = records_.find(measuring_->service);
-  const bool told = runs.size() > 1 && runs.front().width == 1;
-  if (!measuring_->givenUp && !told && found != records_.end()) {
-    found->second.width.unmeasured =
-        "its run times by several threads could not be measured: other programs used the CPUs meanwhile; it is tried again";
-  } else if (!measuring_->givenUp && found != records_.end()) {
-    measurements_.learnCurve(measuring_->sha256, measuring_->circumstances, runs);
-    ServiceRecord& record = found->second;
-    if (record.width.sha256 == measuring_->sha256) {
-      followModel(record);
-      record.width.unmeasured.clear();
+  if (!measuring_->givenUp && found != records_.end()) {
+    takeRunTimes(found->second, std::move(runs), ready.prepared != nullptr);
+    if (ready.prepared) {
+      takePrepared(found->second, ready.prepared);
+    } else if (!measuring_->curveWanted) {
+      found->second.width.unpreparable = true;
     }
-    note(record, "RunTimesMeasured", allocation::curveText(runs) + ", measured while it was idle");
   }
   measuring_->givenUp = true;
   measuring_->ended = true;
@@ -229,12 +246,30 @@ bool InstanceReconciler::measuringReady(InstanceId id, const InstanceReady& read
   return true;
 }
 
+void InstanceReconciler::takeRunTimes(ServiceRecord& record, std::vector<allocation::RunTime> runs, bool inPlace) {
+  if (!measuring_->curveWanted) return;
+  if (runs.size() < 2 || runs.front().width != 1) {
+    record.width.unmeasured = "its run times by several threads could not be measured: other programs used the CPUs meanwhile; it is tried again";
+    return;
+  }
+  const std::string text = allocation::curveText(runs);
+  measurements_.learnCurve(measuring_->sha256, measuring_->circumstances, std::move(runs), inPlace || record.width.prepared);
+  if (record.width.sha256 == measuring_->sha256) {
+    followModel(record);
+    record.width.unmeasured.clear();
+  }
+  note(record, "RunTimesMeasured", text + ", measured while it was idle");
+}
+
 bool InstanceReconciler::measuringEnded(InstanceId id, const InstanceEnd& end) {
   if (!measuring_ || measuring_->id != id) return false;
   const auto found = records_.find(measuring_->service);
   if (!measuring_->givenUp && found != records_.end()) {
-    found->second.width.unmeasured = "its run times by several threads could not be measured: " + end.message;
-    note(found->second, "MeasuringFailed", found->second.width.unmeasured);
+    WidthRecord& width = found->second.width;
+    width.unpreparable = true;  // if that was the fault: without it next time
+    if (measuring_->curveWanted) width.unmeasured = "its run times by several threads could not be measured: " + end.message;
+    note(found->second, "MeasuringFailed",
+         measuring_->curveWanted ? width.unmeasured : "a copy of its weights that its instances would share could not be made: " + end.message);
   } else if (found != records_.end() && !measuring_->ended) {
     found->second.width.measureAgain = {};  // it was interrupted: as soon as it is quiet again
   }

@@ -4,58 +4,10 @@
 #include <algorithm>
 #include <string>
 
-#include "controller/controller_fixture.h"
+#include "controller/width_story.h"
 
 namespace coterie::controller {
 namespace {
-
-class WidthStory : public ControllerStory {
- protected:
-  void SetUp() override {
-    ControllerStory::SetUp();
-    runtime.runTimes = {{1, Millis(80)}, {2, Millis(45)}};
-    allocation.load = GroupLoad{2, {}, 1, MilliRps(0), 0, 0};
-  }
-  void serveA(Nanos objective, const std::function<void(ModelServiceSpec&)>& edit = {}) {
-    putService("a", [&](ModelServiceSpec& spec) {
-      if (objective.count() > 0) spec.objective = Objective{objective, 99};
-      if (edit) edit(spec);
-    });
-    settle();
-  }
-  // So many clients, each sending the next request when it has its answer.
-  void busy(int clients, double perSecond) {
-    allocation.load->running = std::min(clients, 2);
-    allocation.load->waiting = clients - allocation.load->running;
-    allocation.load->arrivals = MilliRps(static_cast<std::int64_t>(perSecond * 1000));
-  }
-  void idle() { busy(0, 0); }
-  // The worker that measures, if one does.
-  [[nodiscard]] InstanceId measuring() const {
-    for (const auto& [id, spec] : runtime.running) {
-      if (!spec.measureWidths.empty()) return id;
-    }
-    return {};
-  }
-  void endStopped() {
-    for (const InstanceId id : std::exchange(runtime.stops, {})) {
-      if (runtime.running.contains(id)) runtime.end(id);
-    }
-    loop.runUntilIdle();
-  }
-  // While it is idle, until its run times are known.
-  void measure() {
-    idle();
-    loop.advance(Seconds(4));
-    ASSERT_TRUE(measuring().valid());
-    runtime.ready(measuring());
-    loop.runUntilIdle();
-    endStopped();
-    ASSERT_FALSE(measuring().valid());
-  }
-  [[nodiscard]] const InstanceSpec& newest() const { return runtime.starts.back(); }
-  [[nodiscard]] WidthSummary width() const { return services->summary({"n", "a"})->width; }
-};
 
 TEST_F(WidthStory, AStreamOfSingleRequestsThatOneThreadServesTooSlowlyGetsTwo) {
   serveA(Millis(60));

@@ -7,6 +7,7 @@
 
 #include "allocation/reason_text.h"
 #include "allocation/width_text.h"
+#include "controller/memory.h"
 
 namespace coterie::serve {
 
@@ -54,11 +55,13 @@ admin::WidthInfo explainWidth(const controller::ServiceSummary& summary) {
   if (width.choice && width.question && width.choice->chosen.width > 1) {
     const int carried = width.question->cpus / width.choice->chosen.width;
     if (carried > width.choice->chosen.servers)
-      info.why.push_back(
-          {"OneServerAnInstance", fmt::format("an instance runs one wide request at a time, as its sessions share no weights: its {} CPUs "
-                                              "would carry {} servers, with maxInstances {}",
-                                              width.question->cpus, carried, carried)});
+      info.why.push_back({"OneServerAnInstance", fmt::format("an instance runs one wide request at a time: its {} CPUs "
+                                                             "would carry {} servers, with maxInstances {}",
+                                                             width.question->cpus, carried, carried)});
   }
+  if (width.shared.value > 0)
+    info.why.push_back({"WeightsShared", fmt::format("its instances have one copy of its weights in memory, {}, whatever their width",
+                                                     controller::memoryText(width.shared))});
   if (!width.held.empty()) info.why.push_back({"Held", width.held});
   return info;
 }

@@ -393,7 +393,10 @@ TEST(ExplainWidth, saysWhatIsProposedFromWhatWasSeenAndMeasured) {
   EXPECT_NE(said(width, "OneServerAnInstance").find("its 4 CPUs would carry 2 servers, with maxInstances 2"), std::string::npos);
   controller::ServiceSummary held = watched(1);
   held.width.held = "no memory for both";
+  held.width.shared = Bytes(98LL << 20);
   EXPECT_EQ(said(explainWidth(held), "Held"), "no memory for both");
+  EXPECT_EQ(said(explainWidth(held), "WeightsShared"), "its instances have one copy of its weights in memory, 98 MiB, whatever their width");
+  EXPECT_EQ(said(explainWidth(watched(1)), "WeightsShared"), "nothing");
   controller::ServiceSummary fresh = watched(1);
   fresh.width = {};
   EXPECT_NE(said(explainWidth(fresh), "NothingSeenYet"), "nothing");

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """How many threads a request is run by, as users meet it: a stream of single requests that one thread serves too slowly gets a worker of two threads
-and answers sooner; a crowd gets its many narrow lanes back; both changes happen under load and drop nothing; run times and width are remembered. On
-any machine of two CPUs and more; the figures are this one's."""
+and answers sooner; a crowd gets its many narrow lanes back; both changes happen under load and drop nothing; run times and width are remembered; all
+of its workers have one copy of the weights. On any machine of two CPUs and more; the figures are this one's."""
 import os
 import re
 import statistics
 import time
+from pathlib import Path
 
 from harness import Load, bearer, case, check, main, need_runtime, skip, within
 from objects import service, tenant
@@ -73,6 +74,24 @@ def wait_width(server, threads):
     within(200, f"{threads} threads a run", there, 0.5)
 
 
+def pages(pid):
+    """What of a worker's memory is its own, and its part of what it shares, in MiB."""
+    fields = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, _, rest = line.partition(":")
+        fields[name] = int(rest.split()[0]) / 1024
+    return fields
+
+
+def shares(server):
+    return bool(told(server, "WeightsShared"))
+
+
+def settled(server, workers=1):
+    """So many workers, and no roll-out under way."""
+    return len(server.pids_of("shop/vision")) == workers and server.condition("shop/vision", "Ready").get("reason") == "Serving"
+
+
 def prepare(context):
     server = context.main = context.server()
     context.generate(server.models / "shop", MODEL)
@@ -88,6 +107,8 @@ def without_an_objective_nothing_is_measured_and_runs_are_one_thread_wide(contex
     with Stream(server, context.key) as stream:
         stream.median(3)
     time.sleep(3)
+    (worker,) = server.pids_of("shop/vision")
+    context.copy = pages(worker)
     now = width(server)
     check(now["threads"] == 1 and "proposedThreads" not in now and now["why"][0]["reason"] == "NoObjective", f"{now}")
 
@@ -107,7 +128,8 @@ def a_stream_that_one_thread_serves_too_slowly_gets_two_threads(context):
     if two > one / GAIN:
         skip(f"this machine has no second CPU to spare now: {curve}")
     # Between the two: one thread does not meet it, two do.
-    server.apply(vision(objective={"latencyMs": round((one * two) ** 0.5, 2), "percentile": 50}))
+    context.objective = {"latencyMs": round((one * two) ** 0.5, 2), "percentile": 50}
+    server.apply(vision(objective=context.objective))
     with Stream(server, context.key) as stream:
         narrow = stream.median(10)
         check(width(server)["threads"] == 1, f"after one window already: {width(server)}")
@@ -122,13 +144,35 @@ def a_stream_that_one_thread_serves_too_slowly_gets_two_threads(context):
 
 
 @case
+def a_second_worker_costs_no_second_copy_of_the_weights(context):
+    server = context.main
+    if not shares(server):  # runs over shared weights looked more than a tenth slower: a busy machine can make them
+        return context.figure("weights are not shared here")
+    weights = (server.models / "shop" / f"{MODEL}.onnx").stat().st_size / 2**20
+    server.ok("scale", "shop/vision", "--instances", "2")
+    within(100, "two workers", lambda: settled(server, 2), 0.5)
+    for pid in server.pids_of("shop/vision"):
+        now = pages(pid)
+        text = f"{now['Pss']:.0f} MiB, {now['Pss_Anon']:.0f} its own; with a copy {context.copy['Pss']:.0f}, {context.copy['Pss_Anon']:.0f}; weights {weights:.0f}"
+        context.figure(f"a worker of two threads: {text}")
+        check(now["Pss_Anon"] < context.copy["Pss_Anon"] - weights / 2, f"the weights are its own: {text}")
+        check(now["Pss"] < context.copy["Pss"] - weights / 4, f"the weights are not shared by two: {text}")
+    server.apply(vision(objective=context.objective))
+    within(100, "one worker", lambda: settled(server), 0.5)
+
+
+@case
 def width_and_run_times_are_remembered(context):
     server = context.main
+    shared = shares(server)
     server.kill()
     server.start("--drain-seconds", "5")
     server.wait_ready("shop/vision")
     check(server.service("shop/vision")["status"].get("threadsPerRun") == 2, f"{server.service('shop/vision')['status']}")
     check(len(server.pids_of("shop/vision")) == 1, "one worker, at once of the width it had")
+    if shared:
+        within(100, "weights are shared again", lambda: shares(server) and settled(server), 0.5)
+        check(server.service("shop/vision")["status"].get("threadsPerRun") == 2, "its width is what it was")
 
 
 @case
