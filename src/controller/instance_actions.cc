@@ -156,6 +156,7 @@ void InstanceReconciler::noteFailure(ServiceRecord& record, const InstanceRecord
   const Instant now = ports_.loop.clock().now();
   const Nanos served = instance.state == InstanceState::Serving ? now - instance.servingSince : Nanos(0);
   const Nanos delay = record.backoff.failed(now, served);
+  if (instance.prepared && instance.state < InstanceState::Serving) distrustPrepared(record, instance);
   // A width that does not come up is not tried again: what serves by the old one stays.
   if (instance.width > 1 && instance.state < InstanceState::Serving) {
     record.width.failed = instance.width;

@@ -226,6 +226,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] static Bytes preparingLimit(const ServiceRecord& record);
   [[nodiscard]] bool wantsPrepared(const ServiceRecord& record, const GroupLoad& load) const;
   void takePrepared(ServiceRecord& record, std::shared_ptr<const PreparedModel> prepared);
+  void distrustPrepared(ServiceRecord& record, const InstanceRecord& failed);
   [[nodiscard]] static std::string measuredAs(const ServiceRecord& record, const std::string& sha256);
   [[nodiscard]] std::optional<Measurement> measurementOf(const ServiceRecord& record, const std::string& sha256) const;
   [[nodiscard]] static Bytes preparedMemory(const ServiceRecord& record, const std::optional<TenantName>& tenant);

@@ -5,7 +5,7 @@
 // replaced by an instance over the form, as by any other version, and from then on every instance of whatever width shares it. Its pages are counted
 // once, as long as the service or one of its instances holds it; an instance's own need is what its memory group was charged, which does not hold
 // them (the first over the form is taken to need what one with a copy does). After a restart of the program it is made again when the service is
-// idle. Nobody waits for it: without room, or if it cannot be made, instances load the file as ever.
+// idle. Nobody waits for it: without room, or if it cannot be made or an instance over it does not come up, instances load the file as ever.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -51,6 +51,17 @@ void InstanceReconciler::takePrepared(ServiceRecord& record, std::shared_ptr<con
   note(record, "WeightsShared", fmt::format("its instances run over one copy of its weights, {}, from now on", memoryText(prepared->size())));
   record.width.prepared = std::move(prepared);
   pass_.trigger();
+}
+
+// The worker that made it ran over it, yet this one did not come up: whatever the reason, the file is what is known to load.
+void InstanceReconciler::distrustPrepared(ServiceRecord& record, const InstanceRecord& failed) {
+  if (record.width.prepared != failed.prepared) return;
+  record.width.prepared.reset();
+  record.width.unpreparable = true;
+  note(record, "WeightsNotShared",
+       fmt::format("instance {} did not come up over the copy of its weights that instances share: each has one of its own "
+                   "again",
+                   failed.id.value));
 }
 
 // What is measured of an instance over a form is not what one with a copy of its own needs.

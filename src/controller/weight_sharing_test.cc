@@ -125,6 +125,22 @@ TEST_F(SharingStory, IfPreparingFailsItIsMeasuredWithoutIt) {
   EXPECT_EQ(width().curve.size(), 2U);
 }
 
+TEST_F(SharingStory, IfAnInstanceOverItDoesNotComeUpTheFileIsLoadedAgain) {
+  serveA(Millis(60));
+  const InstanceId first = instancesOf("a").front();
+  measure();
+  ASSERT_NE(newest().prepared, nullptr);
+  runtime.end(newest().id, EndReason::Crashed, "a fault of the library");
+  busy(8, 25);  // for which one thread is right
+  loop.advance(Seconds(30));
+  settle();
+  EXPECT_TRUE(happened("a", "WeightsNotShared"));
+  EXPECT_EQ(instancesOf("a"), std::vector<InstanceId>{first}) << "it is of the wanted version again, and serves";
+  EXPECT_TRUE(gateway.serving.contains(first));
+  EXPECT_EQ(shared(), Bytes(0));
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving");
+}
+
 TEST_F(SharingStory, AfterARestartItIsMadeAgainWhenIdleAndNothingIsMeasured) {
   serveA(Millis(60));
   measure();
