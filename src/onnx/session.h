@@ -6,11 +6,11 @@
 // signature before the library sees it. Outputs that are no tensors of a type of the protocol are left out of the signature; such inputs are a load
 // failure. A session may save what the library made of a model (its graph optimised for this CPU, its weights laid out for its operators) as one
 // piece of bytes; a later session that is given these bytes works on them where they lie, copies no weight, and repacks none, so that sessions and
-// processes over one mapping share its pages. Runs there gave the same answers and took 0 to 7 % longer (ResNet50 5, VGG16 6, text recognition 7;
-// weights lie at multiples of 4 bytes, not of 64), except for products of matrices of which neither is a vector: without repacking they take more, so
-// whoever shares times both. Errors of load(): InvalidArgument with reason NotOnnx, UnknownOperator, UnsupportedVersion, UnsupportedType, BadModel,
-// OutOfMemory. Of run(): InvalidArgument (BadInput), Cancelled/Terminated, Internal/ModelFailed, Internal/OutOfMemory, Internal/AnswerTooLarge.
-// Thread rule: Library and Session may be used from any thread once made; a Runner from one thread, save terminate().
+// processes over one mapping share its pages. Runs there gave the same answers and took 1 to 7 % longer (docs/in-node.md), except for products of
+// matrices of which neither is a vector: without repacking they take more, so whoever shares times both. Errors of load(): InvalidArgument with
+// reason NotOnnx, UnknownOperator, UnsupportedVersion, UnsupportedType, BadModel, OutOfMemory. Of run(): InvalidArgument (BadInput),
+// Cancelled/Terminated, Internal/ModelFailed, Internal/OutOfMemory, Internal/AnswerTooLarge. Thread rule: Library and Session may be used from any
+// thread once made; a Runner from one thread, save terminate().
 #pragma once
 
 #include <atomic>
