@@ -236,7 +236,7 @@ class History {
     for (auto& [group, sample] : rig_.demand) sample = {};
     rig_.loop.advance(5s);
     endPending();
-    rig_.loop.advance(rig_.astray.empty() ? 5s : 70s);
+    rig_.loop.advance(rig_.astray.empty() ? 40s : 70s);  // longer than a group waits between two optional moves
     note();
   }
 
