@@ -71,7 +71,7 @@ Status receiveSetup(Worker& worker) {
     worker.memoryFile = std::move(received.fds[next++]);
   }
   for (; next < received.fds.size(); ++next) worker.sockets.push_back(std::move(received.fds[next]));
-  const auto wanted = static_cast<std::size_t>(worker.setup.ownLanes + worker.setup.loanLanes);
+  const auto wanted = static_cast<std::size_t>(worker.setup.ownLanes) + static_cast<std::size_t>(worker.setup.loanLanes);
   while (worker.sockets.size() < wanted) {
     received = channel::receiveWithFds(kControlFd, buffer, channel::Wait::Yes);
     if (received.outcome != channel::ReceiveOutcome::Message || received.fds.empty()) return broken("lanes are missing");
