@@ -220,6 +220,7 @@ struct DrcRig {
   }
   // The agent was killed, its containers live on, and another one finds them: all are told in one turn, as at start.
   void restart(ManualApplier::InFlight inFlight, HomeJournal& with, const std::vector<GroupSpec>& specs) {
+    checkHomes();  // who was in the pool by the last plan: what hangs may be made by it
     drc.reset();
     applier.killed(inFlight);
     kernel.agentKilled();
