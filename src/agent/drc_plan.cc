@@ -29,6 +29,7 @@ void Drc::Impl::planNow() {
   addPlacings(steps, observed);
   doWithoutStuck(steps, observed);
   apply(steps);
+  followClasses();
   armTick();
 }
 

@@ -92,8 +92,7 @@ void shareWays(const CacheControl& control, const CacheInstance& cache, const st
 
 void shareBandwidth(const CacheControl& control, const CacheInstance& cache, const std::vector<ClassClaim>& members, const ClassConfig& config,
                     std::vector<ClassTarget>& targets) {
-  const int steps = (config.othersBandwidth + control.bandwidthStep - 1) / control.bandwidthStep;
-  const int held = std::clamp(steps * control.bandwidthStep, control.leastBandwidth, kAllBandwidth);
+  const int held = heldBandwidth(control, config);
   for (std::size_t i = 0; i < members.size(); ++i) {
     const bool holdsBack = !members[i].bandwidth && std::any_of(members.begin(), members.end(), [&](const ClassClaim& other) {
       return other.bandwidth && other.near.intersects(cache.cpus);
@@ -107,6 +106,11 @@ void shareBandwidth(const CacheControl& control, const CacheInstance& cache, con
 const ClassTarget* ClassPlan::of(std::optional<TenantId> tenant) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassTarget& one) { return one.tenant == tenant; });
   return found == classes.end() ? nullptr : &*found;
+}
+
+int heldBandwidth(const CacheControl& control, const ClassConfig& config) {
+  const int steps = (config.othersBandwidth + control.bandwidthStep - 1) / control.bandwidthStep;
+  return std::clamp(steps * control.bandwidthStep, control.leastBandwidth, kAllBandwidth);
 }
 
 std::vector<int> divideWays(int ways, int least, const std::vector<MilliCpu>& weights) {

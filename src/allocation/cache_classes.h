@@ -55,6 +55,9 @@ struct ClassPlan {
 [[nodiscard]] ClassPlan planClasses(const CacheControl& control, std::vector<ClassClaim> claims, const ClassPlan& before,
                                     const ClassConfig& config = {});
 
+// What `othersBandwidth` is in the steps that the hardware has, in percent.
+[[nodiscard]] int heldBandwidth(const CacheControl& control, const ClassConfig& config);
+
 // The two parts of it, for tests against an oracle. Exact division of `ways` by weight, at least `least` each; weights > 0, least * n <= ways.
 [[nodiscard]] std::vector<int> divideWays(int ways, int least, const std::vector<MilliCpu>& weights);
 // Runs of these lengths, which fill `room` (a run), so that most of them are what they were; 0 before: it was nothing.
