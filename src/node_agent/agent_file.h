@@ -4,7 +4,8 @@
 //   mode: observe                    # or enforce; default observe: nothing is changed
 //   reserved: 0-1                    # CPUs that nobody may own; default none below 8 CPUs
 //   kubeletState: /var/lib/kubelet/cpu_manager_state    # the default; where it says "static", nothing is enforced
-//   tenants:                         # left out: the tenants that the groups name, each of weight 100
+//   cacheClasses: auto               # ways of the last-level caches, where the kernel has them, for tenants with an isolated group (default); all;
+//   off tenants:                         # left out: the tenants that the groups name, each of weight 100
 //     - {name: audio, weight: 200, quota: {cpus: 8}}
 //   groups:                          # at least one; the order decides who owns a process that two of them name
 //     - name: audio/speech           # NAME or NAMESPACE/NAME, once
@@ -40,6 +41,7 @@
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "foreign/discover.h"
+#include "model/cache_class.h"
 #include "model/fault.h"
 #include "model/isolation.h"
 #include "plan_node/groups_file.h"
@@ -72,6 +74,7 @@ struct AgentFile {
   Mode mode{Mode::Observe};
   std::optional<CpuSet> reserved;
   std::string kubeletState{"/var/lib/kubelet/cpu_manager_state"};
+  CacheClassMode cacheClasses{CacheClassMode::Auto};
   std::vector<plan_node::TenantEntry> tenants;
   std::vector<AgentGroup> groups;
 };
