@@ -74,6 +74,7 @@ Status Drc::Impl::start() {
 
 void Drc::Impl::adoptMachine(Machine machine) {
   machine_ = std::move(machine);
+  memoryMap_.emplace(machine_);
   reserved_ = (config_.reserved ? *config_.reserved : defaultReserved(machine_)) & machine_.allowed;
   ancestors_ &= machine_.online;  // cgroup v1 cuts CPUs that went offline by itself
   memoryFree_ = ports_.machine.memoryFree();

@@ -8,6 +8,7 @@
 
 #include "agent/drc.h"
 #include "allocation/layout.h"
+#include "allocation/memory_map.h"
 #include "allocation/planner.h"
 
 namespace coterie::agent {
@@ -206,6 +207,7 @@ class Drc::Impl {
   Ports ports_;
   DrcConfig config_;
   Machine machine_;
+  std::optional<allocation::MemoryMap> memoryMap_;  // of it
   MachineSets sets_;
   CpuSet reserved_;
   IsolationUnits units_;

@@ -131,7 +131,7 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
         for (const SeenProcess& process : member->processes) place.processes.push_back(process.pid);
         return place;
       },
-      context_.stateFolder + "/agent-found");
+      context_.stateFolder + "/agent-found", file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
   for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
   auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
