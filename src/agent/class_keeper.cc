@@ -142,6 +142,7 @@ void ClassKeeper::apply(Instant now) {
   for (const allocation::ClassTarget* target : order) {
     const std::string name = nameOf(*target);
     const CacheClass* old = named(before, name);
+    if (old == nullptr) std::erase_if(joined_, [&](const auto& entry) { return entry.second.name == name; });  // it has gone, or is new
     const bool same = old != nullptr && !differs(target->shares, old->shares);
     const Status set = same ? Status{} : classes_.set({name, target->shares});
     if (set.ok()) {
@@ -168,16 +169,17 @@ void ClassKeeper::joinAll(Instant now) {
     const std::string name = target != nullptr ? nameOf(*target) : std::string();
     if (made_.count(name) == 0 || container.processes.empty()) continue;
     Joined& joined = joined_[container.id];
-    if (joined.name == name && joined.processes == container.processes) continue;
-    const auto moved = classes_.join(name, container.processes);
-    if (!moved) {
-      say(moved.error().message);
-      retryAt_ = now + kRetryAfter;
-      joined_.erase(container.id);
-      continue;
+    if (joined.name != name || joined.processes != container.processes) {
+      const auto moved = classes_.join(name, container.processes);
+      if (!moved) {
+        say(moved.error().message);
+        retryAt_ = now + kRetryAfter;
+        joined_.erase(container.id);
+        continue;
+      }
+      joined = {name, container.processes, !moved->empty()};
     }
-    joined = {name, container.processes};
-    if (!moved->empty()) say("some processes are in classes of somebody else's (a container runtime's, perhaps), and stay there");
+    if (joined.someStayed) say("some processes are in classes of somebody else's (a container runtime's, perhaps), and stay there");
   }
   std::erase_if(joined_, [&](const auto& entry) { return here.count(entry.first) == 0; });
 }
@@ -191,7 +193,6 @@ void ClassKeeper::repair(Instant now) {
     const CacheClass* found = named(seen, name);
     if (made_.count(name) == 0 || (found != nullptr && !differs(target.shares, found->shares))) continue;
     off = true;
-    if (found == nullptr) std::erase_if(joined_, [&](const auto& entry) { return entry.second.name == name; });
   }
   if (!off || repairs_ > kMostRepairs) return;
   if (++repairs_ > kMostRepairs) return say("somebody else keeps writing our classes: they are left so until the next plan");

@@ -48,6 +48,7 @@ class ClassKeeper {
   void check(const Machine& machine, Instant now);
   void shutDown();  // removes all classes
 
+  [[nodiscard]] bool idle() const { return plan_.classes.empty() && conditions_.empty(); }  // nothing is in force, and nobody asked
   [[nodiscard]] ClassesView view() const;
   enum class Place : std::uint8_t { OwnCpus, Pool };
   // What a tenant's containers have, as a sentence; empty: no classes are in force.
@@ -75,6 +76,7 @@ class ClassKeeper {
   struct Joined {
     std::string name;
     std::vector<int> processes;
+    bool someStayed{false};  // in classes of others
   };
   std::map<InstanceId, Joined> joined_;
   std::vector<std::string> conditions_;

@@ -107,6 +107,7 @@ struct DrcConfig {
   Nanos burstMost{Millis(100)};    // or has lasted so long
   int repairsPerMinute{6};         // of one container's drift; beyond that it is left alone for the rest of the minute
   std::size_t changesKept{50};     // per group, for explain
+  // Of whom caches are divided, where there is a port for it.
   CacheClassMode cacheClasses{CacheClassMode::Auto};
 };
 
@@ -208,10 +209,11 @@ class Drc {
     StepApplier& applier;
     HomeJournal& journal;
     Listener& listener;
-    std::function<DemandSample(GroupId)> sampleDemand;           // the gateway's figures now
-    std::function<std::string()> rivals = {};                    // names programs here that set other processes' CPUs; none: not looked for
-    CacheClasses* cacheClasses{nullptr};                         // none: caches are not divided
-    std::function<std::vector<int>(InstanceId)> processes = {};  // of a container, now; none: the one that was told with it
+    std::function<DemandSample(GroupId)> sampleDemand;  // the gateway's figures now
+    std::function<std::string()> rivals = {};           // names programs here that set other processes' CPUs; none: not looked for
+    CacheClasses* cacheClasses{nullptr};
+    // Of a container, now; none: the one that was told with it.
+    std::function<std::vector<int>(InstanceId)> processes = {};
   };
 
   Drc(Ports ports, DrcConfig config);

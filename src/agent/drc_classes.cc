@@ -10,6 +10,9 @@ void Drc::Impl::beginClasses() {
 // Who is loading has no threads that are known yet, and who is Pending is about to end.
 void Drc::Impl::followClasses() {
   if (!classes_) return;
+  const bool all = config_.cacheClasses == CacheClassMode::All;
+  const auto isolated = [](const auto& entry) { return entry.second.spec.isolation != Isolation::None; };
+  if (!all && classes_->idle() && std::none_of(groups_.begin(), groups_.end(), isolated)) return;  // the usual case
   std::vector<ClassedContainer> classed;
   for (const auto& [id, container] : containers_) {
     const GroupRecord& group = groups_.at(container.group);

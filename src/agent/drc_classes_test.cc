@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "agent/drc_rig.h"
+#include "base/rng.h"
 
 namespace coterie::agent {
 namespace {
@@ -256,6 +259,59 @@ TEST_F(DrcClasses, CpusThatGoOfflineAreAnotherMachine) {
   EXPECT_EQ(waysOf("t1") | waysOf("rest"), 0xfffU);
   EXPECT_EQ(waysOf("t1") & waysOf("rest"), 0U);
   EXPECT_TRUE(conditions().empty()) << conditions().front();
+}
+
+// Tenants come, go, change their mind and are disturbed; a moment later everybody is where it should be.
+TEST_F(DrcClasses, AfterAnyHistoryEverybodyIsInItsClassAndWaysAreNobodyElses) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Rng rng(seed);
+    const bool two = rng.chance(50);
+    use(two ? kTwoNodes : kOneCache, two ? twoCaches() : oneCache(), rng.chance(30) ? CacheClassMode::All : CacheClassMode::Auto);
+    std::map<int, GroupSpec> groups;
+    for (int step = 0; step < 30; ++step) {
+      const int id = static_cast<int>(rng.between(1, 5));
+      GroupSpec group = rig->spec(id);
+      group.isolation = rng.chance(50) ? Isolation::Core : Isolation::None;
+      group.ceiling = MilliCpu(rng.between(1, 6) * 500);
+      if (groups.count(id) > 0 && rng.chance(40)) {
+        rig->ended(id * 10);
+        rig->drc->removeGroup(GroupId(id));
+        groups.erase(id);
+      } else {
+        rig->drc->setGroup(group);
+        if (!groups.emplace(id, group).second) groups[id] = group;
+        if (rig->groupOf.count(InstanceId(id * 10)) == 0) rig->ready(id, id * 10, 8);
+      }
+      rig->settle();
+      const auto classes = kernel().list();
+      if (classes.empty() || !rng.chance(20)) continue;
+      const std::string& victim = classes.front().name;
+      rng.chance(50) ? kernel().remove(victim) : kernel().overwrite(victim, 0, {0x003, 100});
+      rig->loop.advance(1s);
+    }
+    rig->loop.advance(2s);
+    ASSERT_TRUE(rig->breaches.empty()) << rig->breaches.front();
+    std::map<std::string, CpuSet> owned;
+    for (const GroupView& group : rig->drc->groups()) {
+      if (group.containers.empty() || group.containers.front().home.empty()) continue;
+      const int instance = group.containers.front().instance.value;
+      const std::string name = classOf(instance);
+      owned[name] |= rig->home(instance);
+      const bool own = name == "t" + std::to_string(group.spec.tenant.value);
+      EXPECT_EQ(name.empty(), kernel().list().empty()) << "seed " << seed;
+      EXPECT_TRUE(name.empty() || own || name == "rest") << "seed " << seed << ": " << name;
+      EXPECT_FALSE(own && group.inPool) << "seed " << seed;
+    }
+    for (const auto& [one, cpus] : owned) {
+      for (const auto& [other, theirs] : owned) {
+        if (one >= other || one.empty()) continue;
+        for (const CacheInstance& cache : (two ? twoCaches() : oneCache()).caches) {
+          if (!cpus.intersects(cache.cpus) || !theirs.intersects(cache.cpus)) continue;
+          EXPECT_EQ(waysOf(one, cache.id) & waysOf(other, cache.id), 0U) << "seed " << seed << ": " << one << ", " << other;
+        }
+      }
+    }
+  }
 }
 
 TEST_F(DrcClasses, AtTheEndAllAreRemovedAndWhileSwitchedOffNothingIsPutRight) {

@@ -63,16 +63,17 @@ class ForeignController final : public CpuController {
     UniqueFd pressure;  // of memory; invalid: there is none
   };
   struct Container {
-    Originals originals;                    // at most one of each kind of set, at most one quota
-    CpuSet leader;                          // mask of the first thread of the first process: for threads born later
-    std::shared_ptr<OwnCpuset> own;         // null: by affinity
-    UniqueFd first;                         // the first process, while that is the one it was added with
-    std::shared_ptr<ForeignMemory> memory;  // null: its nodes are not ours to set
-    std::shared_ptr<QuotaFiles> quota;      // null: it is as it was found
-    CpuSet home, loans;                     // asked last
-    CpuSet loansBefore;                     // the write of the last change of loans may be under way
-    bool loansFresh{false};                 // since the last sweep
-    CpuSet lastSet, setBefore;              // that its threads were given last
+    Originals originals;                // at most one of each kind
+    CpuSet leader;                      // mask of the first thread of the first process: for threads born later
+    std::shared_ptr<OwnCpuset> own;     // null: by affinity
+    UniqueFd first;                     // the first process, while that is the one it was added with
+    std::shared_ptr<QuotaFiles> quota;  // null: it is as it was found
+    CpuSet home, loans;                 // asked last
+    CpuSet loansBefore;                 // the write of the last change of loans may be under way
+    bool loansFresh{false};             // since the last sweep
+    CpuSet lastSet, setBefore;          // that its threads were given last
+    // Null: its memory nodes are not ours to set.
+    std::shared_ptr<ForeignMemory> memory{};
     [[nodiscard]] CpuSet wanted() const { return home | loans; }
   };
   [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);

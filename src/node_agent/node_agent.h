@@ -59,8 +59,8 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
-    CacheClasses* cacheClasses{nullptr};  // none: caches are not divided
-    ContainerMeter* meter{nullptr};       // without it use is known from threads alone, and throttling and pressure are not
+    ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
+    CacheClasses* cacheClasses{nullptr};
   };
 
   NodeAgent(Ports ports, NodeAgentConfig config);

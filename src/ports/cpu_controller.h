@@ -76,14 +76,15 @@ struct PreparedChange {
 };
 
 struct ObservedContainer {
-  CpuSet home;            // requested; empty: not placed yet
-  CpuSet effective;       // what the kernel grants of it
-  CpuSet memoryNodes;     // empty: not enforced, or not written yet
-  bool memoryHeld{true};  // false: of this container they are not set, although the adapter can; MemoryNodes does nothing
-  CpuSet loans;           // of the loan lanes; the home where they are parked
+  CpuSet home;         // requested; empty: not placed yet
+  CpuSet effective;    // what the kernel grants of it
+  CpuSet memoryNodes;  // empty: not enforced, or not written yet
+  CpuSet loans;        // of the loan lanes; the home where they are parked
   std::int64_t weight{100};
   bool uniform{true};    // false: some thread sits elsewhere (a thread born during a change, or somebody moved it): write again
   bool vanished{false};  // the process has gone
+  // False: of this container memory nodes are not set, although the adapter can; MemoryNodes does nothing.
+  bool memoryHeld{true};
 };
 
 struct ThreadUse {

@@ -28,11 +28,12 @@ struct ServeOptions {
   std::string worker;                     // the worker's binary; empty: this one
   std::optional<CpuSet> reserved;         // CPUs for Coterie itself; not set: none below 8 CPUs
   Actuator actuator{Actuator::Auto};      // how CPU sets are enforced
+  bool sandbox{true};                     // off only for debuggers and sanitizer builds
+  Bytes requestArena{256LL << 20};        // per service: memory for inputs under way; sparse
+  Seconds drainGrace{20};                 // requests under way at the end get this long
+  bool quiet{false};                      // no progress bars, no table
+  // Of whom caches are divided, where the kernel can.
   CacheClassMode cacheClasses{CacheClassMode::Auto};
-  bool sandbox{true};               // off only for debuggers and sanitizer builds
-  Bytes requestArena{256LL << 20};  // per service: memory for inputs under way; sparse
-  Seconds drainGrace{20};           // requests under way at the end get this long
-  bool quiet{false};                // no progress bars, no table
 };
 
 }  // namespace coterie::serve

@@ -62,10 +62,11 @@ class FakeCpuController final : public CpuController {
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
   void hang(InstanceId id, CpuChangeKind kind) { fail(id, kind, kHangs); }
   void heal() { faults_.clear(); }
-  void keepMemory(InstanceId id) { memoryKept_.insert(id); }  // its nodes are somebody's choice
-  void setOnline(const CpuSet& online);                       // hotplug by the kernel's rules
-  void disturb(InstanceId id, const CpuSet& home);            // somebody else writes the home's CPUs
-  void disturbTree(const CpuSet& cpus);                       // or those of the set above all containers
+  void setOnline(const CpuSet& online);             // hotplug by the kernel's rules
+  void disturb(InstanceId id, const CpuSet& home);  // somebody else writes the home's CPUs
+  void disturbTree(const CpuSet& cpus);             // or those of the set above all containers
+  // Its memory nodes are somebody's choice.
+  void keepMemory(InstanceId id) { memoryKept_.insert(id); }
   [[nodiscard]] std::vector<std::string> takeOperations();
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
   [[nodiscard]] CpuSet laneCpus(InstanceId id) const;  // that its own lanes are spread over; empty: they float
