@@ -130,7 +130,6 @@ void ClassKeeper::apply(Instant now) {
   for (const CacheClass& one : before) {
     if (wanted.count(one.name) == 0) classes_.remove(one.name);
   }
-  std::erase_if(joined_, [&](const auto& entry) { return wanted.count(entry.second.name) == 0; });
   made_.clear();
   std::vector<const allocation::ClassTarget*> order;
   for (const allocation::ClassTarget& target : plan_.classes) order.push_back(&target);
@@ -194,7 +193,7 @@ void ClassKeeper::repair(Instant now) {
     if (made_.count(name) == 0 || (found != nullptr && !differs(target.shares, found->shares))) continue;
     off = true;
   }
-  if (!off || repairs_ > kMostRepairs) return;
+  if (!off) return;
   if (++repairs_ > kMostRepairs) return say("somebody else keeps writing our classes: they are left so until the next plan");
   apply(now);
 }

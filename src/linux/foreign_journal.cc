@@ -33,8 +33,9 @@ bool readCpus(std::istream& from, CpuSet& into) {
   if (!(from >> text)) return false;
   if (text == kInherited) return into = {}, true;
   auto parsed = CpuSet::parse(text);
-  if (parsed) into = std::move(parsed).value();
-  return parsed.ok();
+  if (!parsed) return false;
+  into = std::move(parsed).value();
+  return true;
 }
 
 // A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then as wide as the one above.

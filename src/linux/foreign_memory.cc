@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <utility>
 #include <vector>
 
 #include "linux/cgroup_tree.h"
@@ -39,9 +40,9 @@ std::vector<PreparedWrite> ForeignMemory::writes(const CpuSet& nodes) {
 }
 
 CpuSet ForeignMemory::observe() const {
-  const CpuSet effective = setIn(effective_);
-  if (asked_.empty()) return effective;
-  return setIn(nodes_) == written_ && effective == written_ ? asked_ : effective;
+  CpuSet effective = setIn(effective_);
+  const bool asAsked = !asked_.empty() && setIn(nodes_) == written_ && effective == written_;
+  return asAsked ? asked_ : std::move(effective);
 }
 
 }  // namespace coterie::linux

@@ -179,6 +179,21 @@ TEST(Resctrl, ItWritesItsOwnGroupsAndNothingElse) {
   EXPECT_EQ(rig.state->groups[kOthers].tasks, std::set<int>{1});
 }
 
+TEST(Resctrl, AThreadThatIsInSomebodyElsesGroupStaysThereAlone) {
+  const Threads threads;
+  const Rig rig;
+  const int apart = *threadsNow().rbegin();
+  ASSERT_NE(apart, ::getpid());
+  rig.state->groups[kOthers].tasks = {apart};
+  const auto resctrl = rig.create();
+  ASSERT_TRUE(resctrl->set({"t1", {{0, {0x00f, 100}}}}).ok());
+  ASSERT_TRUE(resctrl->join("t1", {::getpid()}).ok());
+  EXPECT_EQ(rig.state->groups[kOthers].tasks, std::set<int>{apart});
+  std::set<int> expected = threadsNow();
+  expected.erase(apart);
+  EXPECT_EQ(rig.state->groups[Rig::own("t1")].tasks, expected);
+}
+
 TEST(Resctrl, GroupsOfRunsThatHaveGoneAreRemovedAndNoOthers) {
   const Rig rig;
   const std::string dead = "coterie-" + std::to_string(endedProcess()) + "-12345.t7";
