@@ -127,6 +127,8 @@ class ForeignControllerMemory : public ::testing::Test {
     const bool v2 = v1 == own.v1.end();
     const std::string parent = v2 ? *own.v2 : v1->second;
     directory_ = parent + name_;
+    const std::string given = v2 ? parent + "/cgroup.subtree_control" : std::string();
+    if (v2 && readText(given).value_or("").find("cpuset") == std::string::npos && writeText(given, "+cpuset") == 0) given_ = given;
     const auto above = readText(parent + (v2 ? "/cpuset.mems.effective" : "/cpuset.effective_mems"));
     if (!above || ::mkdir(directory_.c_str(), 0755) != 0) GTEST_SKIP() << "no cpuset can be made here";
     made_ = true;
@@ -142,6 +144,7 @@ class ForeignControllerMemory : public ::testing::Test {
   void TearDown() override {
     if (child_) child_->end();
     while (made_ && ::rmdir(directory_.c_str()) != 0 && errno == EBUSY) ::usleep(1000);
+    if (!given_.empty()) static_cast<void>(writeText(given_, "-cpuset"));
     ::unlink(journal_.c_str());
   }
   std::unique_ptr<ForeignController> make(ForeignNodes nodes = ForeignNodes::Follow) {
@@ -152,11 +155,14 @@ class ForeignControllerMemory : public ::testing::Test {
     return prepared.ok() && !prepared->writes.empty() && executeChange(*prepared) == 0;
   }
   [[nodiscard]] std::string asked() const { return readText(directory_ + "/cpuset.mems").value_or(""); }
+  // The kernel takes no empty set where there are tasks: who inherited has all that is above then.
+  [[nodiscard]] bool asFound() const { return asked() == found_ || (found_ == "\n" && CpuSet::parse(asked()).value() == nodes_); }
 
   const CpuSet machine_{affinityOf(0).value_or(CpuSet{0})};
   const std::string name_{"/coterie-test-memory-" + std::to_string(::getpid())};
   const std::string journal_{::testing::TempDir() + "coterie_foreign_memory_" + std::to_string(::getpid())};
   std::string directory_, found_;
+  std::string given_;  // the file by which this test gave the controller to children
   bool made_{false};
   CpuSet nodes_;
   std::optional<testing::ChildProcess> child_;
@@ -175,11 +181,11 @@ TEST_F(ForeignControllerMemory, FollowsAndIsGivenBackAtTheEndAndAfterAKill) {
   controller.reset();  // killed
   ASSERT_EQ(CpuSet::parse(asked()).value(), last);
   controller = make();
-  EXPECT_EQ(asked(), found_);
+  EXPECT_TRUE(asFound()) << asked();
   ASSERT_TRUE(controller->add({InstanceId(1), child_->pid(), {}, {}, {}}).ok());
   ASSERT_TRUE(set(*controller, CpuChangeKind::MemoryNodes, last));
   controller->restore();
-  EXPECT_EQ(asked(), found_) << "although it was never placed";
+  EXPECT_TRUE(asFound()) << "although it was never placed: " << asked();
 }
 
 TEST_F(ForeignControllerMemory, IsKeptWhereThatIsAskedOrTheNodesWereChosenOrAreNotThere) {
