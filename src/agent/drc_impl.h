@@ -157,6 +157,7 @@ class Drc::Impl {
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
   [[nodiscard]] CpuSet closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
+  [[nodiscard]] CpuSet barredBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
   void takeHint(ContainerRecord& container);
   void saveHints();
   // drc_apply.cc

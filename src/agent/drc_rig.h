@@ -315,7 +315,11 @@ struct DrcRig {
       if (!stuck && !moving) late.erase(view.spec.id);
     }
     pool.insert(late.begin(), late.end());
-    std::erase_if(astray, [this](InstanceId one) { return groupOf.count(one) == 0 || home(one.value) == drc->plannedHome(one); });
+    // An agent that starts anew takes what it finds for planned, and moves it if it may not be there.
+    std::erase_if(astray, [this](InstanceId one) {
+      const CpuSet now = home(one.value);
+      return groupOf.count(one) == 0 || (now == drc->plannedHome(one) && !now.intersects(*settings.reserved));
+    });
     std::map<GroupId, CpuSet> held, wanted;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);
