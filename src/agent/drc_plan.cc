@@ -72,12 +72,11 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
     }
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
-  state.memoryNodes = seen->second.memoryHeld ? seen->second.memoryNodes : container.wanted.memoryNodes;
-  const CpuSet home = placed ? seen->second.home : state.home;
-  if (!seen->second.memoryHeld && state.memoryNodes.empty()) state.memoryNodes = memoryMap_->nearest(home);  // nothing to write, nothing to pay for
+  const bool held = seen->second.memoryHeld;  // else there is nothing to write, and nothing to pay for
+  state.memoryNodes = held ? seen->second.memoryNodes : container.wanted.memoryNodes;
+  if (!held && state.memoryNodes.empty()) state.memoryNodes = memoryMap_->nearest(placed ? seen->second.home : state.home);
   // Nothing was written yet: what it loaded lies wherever it pleased, and moving that has its price.
-  const bool setsThem = ports_.controller.traits().memoryNodes && seen->second.memoryHeld;
-  if (state.memoryNodes.empty() && setsThem && container.resident.value > 0) {
+  if (held && state.memoryNodes.empty() && ports_.controller.traits().memoryNodes && container.resident.value > 0) {
     for (const MemoryNode& node : machine_.memoryNodes) state.memoryNodes.add(node.id);
   }
   if (placed) {
