@@ -178,6 +178,7 @@ class Drc::Impl {
   void countError(InstanceId container);
   [[nodiscard]] bool memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] static bool cutFromAbove(const ObservedContainer& seen);
+  [[nodiscard]] static bool loansOff(const ContainerRecord& container, const ObservedContainer& seen);
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
   [[nodiscard]] bool setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const;

@@ -317,8 +317,9 @@ struct DrcRig {
     pool.insert(late.begin(), late.end());
     // An agent that starts anew takes what it finds for planned, and moves it if it may not be there.
     std::erase_if(astray, [this](InstanceId one) {
+      if (groupOf.count(one) == 0) return true;
       const CpuSet now = home(one.value);
-      return groupOf.count(one) == 0 || (now == drc->plannedHome(one) && !now.intersects(*settings.reserved));
+      return now == drc->plannedHome(one) && !(now | loans(one.value)).intersects(*settings.reserved);
     });
     std::map<GroupId, CpuSet> held, wanted;
     for (const auto& [instance, group] : groupOf) {
