@@ -71,7 +71,7 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
       state.home -= barredBy(owner, other.home, group);  // one of the two may be isolated since that plan
     }
   }
-  if (seen == observed.end()) return state;  // loading, or beyond control
+  if (seen == observed.end()) return state;   // loading, or beyond control
   const bool held = seen->second.memoryHeld;  // else there is nothing to write, and nothing to pay for
   state.memoryNodes = held ? seen->second.memoryNodes : container.wanted.memoryNodes;
   if (!held && state.memoryNodes.empty()) state.memoryNodes = memoryMap_->nearest(placed ? seen->second.home : state.home);
