@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <utility>
 #include <vector>
 
 #include "linux/cgroup_tree.h"
@@ -41,8 +40,8 @@ std::vector<PreparedWrite> ForeignMemory::writes(const CpuSet& nodes) {
 
 CpuSet ForeignMemory::observe() const {
   CpuSet effective = setIn(effective_);
-  const bool asAsked = !asked_.empty() && setIn(nodes_) == written_ && effective == written_;
-  return asAsked ? asked_ : std::move(effective);
+  if (!asked_.empty() && setIn(nodes_) == written_ && effective == written_) return asked_;
+  return effective;
 }
 
 }  // namespace coterie::linux
