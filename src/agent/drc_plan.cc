@@ -301,6 +301,9 @@ void Drc::Impl::takeHint(ContainerRecord& container) {
   if (found == hints_.end()) return;
   const HomeHint& hint = found->second;
   if (hint.home.empty() || !hint.home.isSubsetOf(usable())) return;
+  const bool joins = std::any_of(containers_.begin(), containers_.end(),
+                                 [&](const auto& entry) { return entry.second.group == container.group && entry.first != container.id; });
+  if (joins && hint.inPool != group.inPool) return;  // of a time when its group was elsewhere
   for (const auto& [id, other] : containers_) {
     const bool shared = hint.inPool && groups_.at(other.group).inPool;
     if (id != container.id && !shared && closedBy(groups_.at(other.group), other.wanted.home, group).intersects(hint.home))
