@@ -39,6 +39,12 @@ class StationTest : public ::testing::Test {
   void done(Instant now, Nanos held = Millis(10), Outcome outcome = Outcome::Succeeded) {
     station.completed(running, {held, Nanos{}, held}, outcome, now);
   }
+  // How many more of A's requests that must end within half a second are accepted.
+  int fill(Instant now) {
+    int accepted = 0;
+    while (put(kA, 3, now, Millis(500)).accepted()) ++accepted;
+    return accepted;
+  }
   RefusalReason refused(const Admission& admission) {
     EXPECT_FALSE(admission.accepted());
     return admission.refusal.reason;
@@ -202,8 +208,8 @@ TEST_F(StationTest, CancelledInTheQueueFreesItsPlaceAtOnceAndCostsNothing) {
   next(ms(0));
   const auto waiting = put(kA, 2, ms(0));
   EXPECT_EQ(refused(put(kA, 3, ms(0))), RefusalReason::TenantQueueFull);
-  EXPECT_EQ(station.cancel(waiting.handle), CancelResult::Removed);
-  EXPECT_EQ(station.cancel(waiting.handle), CancelResult::Unknown);
+  EXPECT_EQ(station.cancel(waiting.handle, ms(0)), CancelResult::Removed);
+  EXPECT_EQ(station.cancel(waiting.handle, ms(0)), CancelResult::Unknown);
   EXPECT_TRUE(put(kA, 4, ms(0)).accepted());
   EXPECT_EQ(station.stats(kA).charged, Nanos(0));
 }
@@ -212,7 +218,7 @@ TEST_F(StationTest, CancelledWhileRunningKeepsSlotAndChargeUntilTheWorkerConfirm
   put(kA, 1, ms(0));
   next(ms(0));
   put(kA, 2, ms(0));
-  EXPECT_EQ(station.cancel(running), CancelResult::Running);
+  EXPECT_EQ(station.cancel(running, ms(0)), CancelResult::Running);
   EXPECT_EQ(next(ms(5)), List{});
   EXPECT_EQ(station.stats(kA).inFlight, 1);
   const RequestHandle first = running;
@@ -277,7 +283,7 @@ TEST_F(StationTest, ARemovedServiceDropsItsQueueAndRefuses) {
   put(kA, 2, ms(0));
   put(kB, 3, ms(0));
   station.removeSlot(slot);
-  station.removeService(service);
+  station.removeService(service, ms(0));
   EXPECT_EQ(next(ms(0)).size(), 2U);
   EXPECT_EQ(decisions.drops[0].refusal.reason, RefusalReason::ServiceRemoved);
   EXPECT_EQ(refused(put(kA, 4, ms(0))), RefusalReason::NoInstance);
@@ -318,17 +324,32 @@ TEST_F(StationTest, SharesCountEveryTenantActiveInTheLastTenSeconds) {
   done(ms(10));
   put(kA, 2, ms(10));
   next(ms(10));
-  const auto fill = [&](Instant now) {
-    int accepted = 0;
-    while (put(kA, 3, now, Millis(500)).accepted()) ++accepted;
-    return accepted;
-  };
   EXPECT_EQ(fill(ms(10)), 25);  // half of the slot is thought to be B's
   for (int i = 1; i <= 30; ++i) {
     done(ms(10 + 10 * i));
     next(ms(10 + 10 * i));
   }
   EXPECT_EQ(fill(ms(11'000)), 50);  // what runs is overdue by now: no residual is known
+}
+
+// Whoever had work here until a moment ago is active, though it came long before.
+TEST_F(StationTest, ATenantIsActiveForTenSecondsFromTheEndOfItsLastRequest) {
+  put(kB, 1, ms(0));
+  next(ms(0));
+  done(ms(9'000));
+  put(kA, 2, ms(9'000));
+  next(ms(9'000));
+  EXPECT_EQ(fill(ms(19'000)), 25);
+  EXPECT_EQ(fill(ms(19'001)), 25) << "and has the whole slot: 50 in all";
+}
+
+TEST_F(StationTest, ATenantIsActiveForTenSecondsFromWhenItsLastRequestLeftTheQueue) {
+  put(kA, 1, ms(0));
+  next(ms(0));
+  const Admission waiting = put(kB, 2, ms(0));
+  ASSERT_EQ(station.cancel(waiting.handle, ms(9'000)), CancelResult::Removed);
+  EXPECT_EQ(fill(ms(19'000)), 25);
+  EXPECT_EQ(fill(ms(19'001)), 25);
 }
 
 TEST_F(StationTest, ANewcomerMustNotMakeAnAcceptedOneLate) {
@@ -425,7 +446,7 @@ TEST_F(StationTest, EachCapBitesAndNamesItsLimit) {
     EXPECT_EQ(last.refusal.reason, row.reason) << row.name;
     EXPECT_EQ(last.refusal.limit, row.limit) << row.name;
     EXPECT_GE(last.refusal.retryAfter, Nanos(Seconds(1))) << row.name;
-    for (const auto handle : waiting) EXPECT_EQ(station.cancel(handle), CancelResult::Removed);
+    for (const auto handle : waiting) EXPECT_EQ(station.cancel(handle, ms(0)), CancelResult::Removed);
   }
 }
 
@@ -442,7 +463,7 @@ TEST_F(StationTest, WhatFitsUnderNoCapIsTooLargeAndNotToComeAgain) {
     EXPECT_EQ(large.refusal.retryAfter, Nanos{});
     const Admission fits = put(kA, 1, ms(0), Seconds(60), Bytes(20));
     EXPECT_TRUE(fits.accepted());
-    station.cancel(fits.handle);
+    station.cancel(fits.handle, ms(0));
   }
 }
 
