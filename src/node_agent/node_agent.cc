@@ -352,11 +352,32 @@ MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
     const foreign::FoundContainer* container = member(id);
     if (container == nullptr || container->role != ContainerRole::Pause) homes |= home;
   }
-  MilliCpu owned;
-  for (const int cpu : homes) {
-    if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
+  return capacityOf(homes);
+}
+
+MilliCpu NodeAgent::capacityOf(const CpuSet& cpus) const {
+  MilliCpu capacity;
+  for (const int cpu : cpus) {
+    if (const Cpu* found = machine_.findCpu(cpu)) capacity += found->capacity;
   }
-  return owned;
+  return capacity;
+}
+
+// Of the containers that work: the others' CPUs are of no use to them.
+foreign::Placement NodeAgent::placementOf(const GroupReport& group, const GroupPlan& plan, double outside) const {
+  CpuSet homes;
+  int working = 0;
+  double now = 0, then = 0, threads = 0;
+  for (const ContainerReport& one : group.containers) {
+    if (one.use.used.value == 0) continue;
+    ++working;
+    homes |= one.planned;
+    now += (one.now & machine_.online).count();
+    then += one.planned.count();
+    threads += one.threads;
+  }
+  if (working == 0) return {};
+  return {plan.inPool ? plan.entitlement : capacityOf(homes), working, now / working, then / working, threads / working, outside};
 }
 
 int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
@@ -416,7 +437,7 @@ AgentReport NodeAgent::report() {
       group.containers.push_back(std::move(one));
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
-    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);
+    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, placementOf(group, plan, outside));
     forecasts.push_back(group.forecast);
     report.groups.push_back(std::move(group));
   }

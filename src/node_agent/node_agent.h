@@ -126,6 +126,8 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] Plans plansInForce() const;
   [[nodiscard]] MilliCpu threadsElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
+  [[nodiscard]] MilliCpu capacityOf(const CpuSet& cpus) const;
+  [[nodiscard]] foreign::Placement placementOf(const GroupReport& group, const GroupPlan& plan, double outside) const;
   [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
   [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
