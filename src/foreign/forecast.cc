@@ -25,11 +25,16 @@ double working(const Team& team, double helps) {
   return (1 + (threads - 1) * beside * helps) / threads;
 }
 
-// share: CPU time afterwards per now. relief: contention now per afterwards.
-Gain gainOf(double share, double relief, const Team& now, const Team& then) {
+// CPU time afterwards per now: if those of no group keep theirs, and if each of their threads takes a thread's part.
+struct Shares {
+  double kept, byThread;
+};
+
+// relief: contention now per afterwards.
+Gain gainOf(const Shares& shares, double relief, const Team& now, const Team& then) {
   const auto ratio = [&](double helps) { return working(then, helps) / working(now, helps); };
   const auto [low, high] = std::minmax({1.0, relief, ratio(0), ratio(1)});
-  return {share * low, share * ratio(kHelps), share * high};
+  return {std::min(shares.kept, shares.byThread) * low, shares.kept * ratio(kHelps), std::max(shares.kept, shares.byThread) * high};
 }
 
 void fold(Gain& into, const Gain& one) {
@@ -51,13 +56,14 @@ Forecast forecast(const Use& use, const Placement& placement) {
   result.known = true;
   result.contentionNow = wanted / used;
   const Team now{wanted, result.contentionNow, placement.cpusNow};
-  // What so many threads get of the CPUs owned, beside those of no group there. These hold up a run before and after alike.
   const double others = std::max(0.0, placement.outside);
-  const auto left = [&](double threads) { return std::min(threads, has * threads / (threads + has * others)); };
-  const double among = std::max(1.0, result.contentionNow - others);
+  const double rest = std::max(0.01, 1 - others / result.contentionNow);  // that those of no group leave of a CPU
+  const double among = std::max(1.0, result.contentionNow - others);      // those others hold up a run before and after alike
   const auto gain = [&](double threads, double& contention) {
-    contention = std::max(1.0, threads / left(threads));
-    return gainOf(left(threads) / used, among / std::max(1.0, threads / has), now, {threads, contention, placement.cpusThen});
+    const double kept = std::min(threads, has * rest);
+    const double byThread = std::min(threads, has * threads / (threads + has * others));
+    contention = std::max(1.0, threads / kept);
+    return gainOf({kept / used, byThread / used}, among / std::max(1.0, threads / has), now, {threads, contention, placement.cpusThen});
   };
   double contentionWithHint = 1;
   result.sets = gain(wanted, result.contentionWithSets);

@@ -166,8 +166,11 @@ TEST(ForecastTest, LoadOfNoGroupIsNoGain) {
   const Forecast four = forecast(using_(800, 4000), on(1, 1000, 1, 1, 1));
   EXPECT_DOUBLE_EQ(four.sets.low, 1);
   EXPECT_DOUBLE_EQ(four.withHint.low, 0.625);
-  // A member of the pool runs one thread, whatever its share: beside another member's and somebody else's it has a third of the CPU.
-  EXPECT_DOUBLE_EQ(forecast(using_(1000, 1000), on(1, 500, 1, 1, 1)).withHint.likely, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(four.withHint.likely, 4) << "they keep to their fifth, as cgroups and sessions do";
+  // A member of the pool has its part of what is left, though it runs one thread.
+  const Forecast member = forecast(using_(250, 1000), on(1, 500, 1, 1, 2));
+  EXPECT_DOUBLE_EQ(member.withHint.likely, 1);
+  EXPECT_DOUBLE_EQ(member.withHint.low, 1) << "on half a CPU beside two threads for each one: a quarter";
 }
 
 TEST(ForecastTest, OfWhatDoesNotWorkNothingIsSaid) {
