@@ -46,7 +46,7 @@ struct Forecast {
 
 // Of a group: what it would have, and where.
 struct Placement {
-  MilliCpu owned;         // capacity of the CPUs that it would own; of a member of the pool its share
+  MilliCpu owned;         // capacity of the CPUs that it would own; of a member of the pool its part
   int containers{1};      // at work, each with its part of all this
   double cpusNow{1};      // on which one of them may run now
   double cpusThen{1};     // and afterwards: its own, or all of the pool's

@@ -329,22 +329,6 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// Of no group, that run or wait: thousandths of a thread. Beside groups at work they count by what they get beside one of the groups' threads, not by
-// their number: those of another nice value get less, or more.
-MilliCpu NodeAgent::threadsElsewhere() const {
-  MilliCpu threads = machineMeter_.use().used, used, wanted;
-  MilliCpu others = usedMeter_.use().used;
-  for (const auto& [id, meter] : meters_) {
-    const foreign::Use use = meter.use();
-    wanted += use.wanted;
-    used += use.used;
-  }
-  threads -= wanted;
-  others -= used;
-  if (used.value > 0) threads = MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value);
-  return std::max(MilliCpu(0), threads);
-}
-
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
   if (plan.inPool) return plan.entitlement;
   CpuSet homes;
@@ -353,31 +337,6 @@ MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
     if (container == nullptr || container->role != ContainerRole::Pause) homes |= home;
   }
   return capacityOf(homes);
-}
-
-MilliCpu NodeAgent::capacityOf(const CpuSet& cpus) const {
-  MilliCpu capacity;
-  for (const int cpu : cpus) {
-    if (const Cpu* found = machine_.findCpu(cpu)) capacity += found->capacity;
-  }
-  return capacity;
-}
-
-// Of the containers that work: the others' CPUs are of no use to them.
-foreign::Placement NodeAgent::placementOf(const GroupReport& group, const GroupPlan& plan, double outside) const {
-  CpuSet homes;
-  int working = 0;
-  double now = 0, then = 0, threads = 0;
-  for (const ContainerReport& one : group.containers) {
-    if (one.use.used.value == 0) continue;
-    ++working;
-    homes |= one.planned;
-    now += (one.now & machine_.online).count();
-    then += one.planned.count();
-    threads += one.threads;
-  }
-  if (working == 0) return {};
-  return {plan.inPool ? plan.entitlement : capacityOf(homes), working, now / working, then / working, threads / working, outside};
 }
 
 int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
@@ -409,10 +368,7 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
-  report.elsewhere = threadsElsewhere();
-  const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
   const Plans plans = plansInForce();
-  std::vector<foreign::Forecast> forecasts;
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const auto found = plans.find(g);
     if (found == plans.end()) {
@@ -437,11 +393,9 @@ AgentReport NodeAgent::report() {
       group.containers.push_back(std::move(one));
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
-    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, placementOf(group, plan, outside));
-    forecasts.push_back(group.forecast);
     report.groups.push_back(std::move(group));
   }
-  report.overall = foreign::overall(forecasts);
+  addForecasts(report);
   return report;
 }
 

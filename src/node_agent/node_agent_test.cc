@@ -148,6 +148,29 @@ TEST(NodeAgentTest, ThePoolSharesAndRunsOneThreadEach) {
   EXPECT_EQ(rig.threads, (std::map<int, int>{{a, 3}, {b, 1}, {c, 1}}));
 }
 
+// Entitlements of 0.375 and 0.125 CPUs put both into a pool of one; there each has half of it, or all while the other rests.
+TEST(NodeAgentTest, AForecastForThePoolKnowsThatTheKernelDividesItAlike) {
+  const std::string yaml =
+      "tenants: [{name: a, weight: 700}, {name: b, weight: 75}, {name: c, weight: 25}]\n"
+      "groups:\n  - {name: a, tenant: a, members: [{command: a}]}\n  - {name: b, tenant: b, members: [{command: b}]}\n"
+      "  - {name: c, tenant: c, members: [{command: c}]}\n";
+  for (const bool both : {true, false}) {
+    AgentRig rig;
+    const int a = rig.begin("a");
+    const int b = rig.begin("b");
+    const int c = rig.begin("c");
+    rig.start(yaml, Mode::Observe);
+    rig.live(10s, {{a, {50, 50}}, {b, {12, 88}}, {c, {both ? 13 : 0, both ? 87 : 0}}});
+    const AgentReport report = rig.node->report();
+    ASSERT_TRUE(report.groups.at(1).inPool && report.groups.at(2).inPool);
+    EXPECT_NEAR(report.groups.at(1).forecast.withHint.low, (both ? 0.5 : 1) / 0.48, 1e-3);
+    EXPECT_EQ(report.groups.at(2).forecast.known, both);
+    if (both) {
+      EXPECT_NEAR(report.groups.at(2).forecast.withHint.low, 0.5 / 0.52, 1e-3);
+    }
+  }
+}
+
 // Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
 // A pod with its init and its pause, beside a small server: the pause goes to the pool, is told nothing, and the init's CPUs become the app's.
 TEST(NodeAgentTest, PauseContainersFollowThePoolAndAnInitsCpusBecomeTheApps) {
