@@ -226,7 +226,8 @@ void Drc::Impl::takeAsFound(ContainerRecord& container) {
   if (!seen || seen->vanished || seen->home.empty()) return;
   container.wanted.home = seen->home;
   container.wanted.memoryNodes = seen->memoryNodes;
-  const GroupRecord& group = groups_.at(container.group);
+  GroupRecord& group = groups_.at(container.group);
+  if (!seen->home.isSubsetOf(pool_)) group.inPool = false;  // it was on its way out when the hint was written
   for (auto& [id, other] : containers_) {
     const GroupRecord& owner = groups_.at(other.group);
     const bool shared = other.group == container.group || (group.inPool && owner.inPool);

@@ -343,9 +343,13 @@ bool Drc::Impl::setsDiffer(const ContainerRecord& container, const ObservedConta
 
 // Is this container as it was asked to be?
 bool Drc::Impl::asWanted(const ContainerRecord& container, const ObservedContainer& seen) const {
-  const Wanted& wanted = container.wanted;
-  const bool loansOff = wanted.awakeLoanLanes > 0 && !seen.home.empty() && seen.loans != wanted.loans;
-  return !setsDiffer(container, seen) && seen.uniform && !loansOff;
+  return !setsDiffer(container, seen) && seen.uniform && !loansOff(container, seen);
+}
+
+// Parked loan lanes are at home. They may have stayed behind: an agent before this one lent them, or a change was prepared that never was made.
+bool Drc::Impl::loansOff(const ContainerRecord& container, const ObservedContainer& seen) {
+  if (seen.home.empty() || container.loanLanes.empty()) return false;
+  return container.wanted.awakeLoanLanes > 0 ? seen.loans != container.wanted.loans : !seen.loans.isSubsetOf(seen.home);
 }
 
 // Not one that waits for its place, nor one of whose threads was only just born.
@@ -421,7 +425,9 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
     }
     steps.push_back({StepKind::WidenHome, id, container.group, target, {}, 0, std::move(waits)});
     const int placed = static_cast<int>(steps.size()) - 1;  // a loan may be on a CPU that its own group has to leave
-    if (container.wanted.awakeLoanLanes > 0) steps.push_back({StepKind::SetLoans, id, container.group, container.wanted.loans, {}, 0, {placed}});
+    const bool lends = container.wanted.awakeLoanLanes > 0;
+    if (lends || loansOff(container, observed.at(id)))
+      steps.push_back({StepKind::SetLoans, id, container.group, lends ? container.wanted.loans : CpuSet{}, {}, 0, {placed}});
   }
   if (steps.empty()) return false;
   apply(steps);

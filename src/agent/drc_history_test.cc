@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr int kLanes = 4;  // own lanes of each worker
 constexpr int kEvents = 25;
+constexpr int kPausesUntilRest = 8;
 
 Machine someMachine(Rng& rng) {
   const char* names[] = {"flat2", "flat4", "smt", "nodes", "nodes of two cores"};
@@ -65,8 +66,10 @@ class History {
   void fail(const std::string& what) {
     if (problem_.empty()) problem_ = what;
   }
-  void note() {
-    for (const std::string& operation : rig_.kernel.takeOperations()) story_ += "  " + operation + "\n";
+  // True if anything was written since the last note.
+  bool note() {
+    const std::vector<std::string> operations = rig_.kernel.takeOperations();
+    for (const std::string& operation : operations) story_ += "  " + operation + "\n";
     for (const GroupView& view : rig_.drc->groups()) {
       story_ += "  = group " + std::to_string(view.spec.id.value) + (view.inPool ? " pool" : "") + (view.pending ? " pending" : "");
       for (const ContainerView& container : view.containers) {
@@ -79,6 +82,7 @@ class History {
     if (disturbed_)
       std::erase_if(rig_.breaches, [](const std::string& one) { return !one.starts_with("H2") && !one.starts_with("H4") && !one.starts_with("H7"); });
     if (!rig_.breaches.empty()) fail(rig_.breaches.front());
+    return !operations.empty();
   }
 
   // ---- events ----
@@ -238,6 +242,11 @@ class History {
     endPending();
     rig_.loop.advance(rig_.astray.empty() ? 5s : 70s);
     note();
+    // Optional moves may follow one another, and a group waits between two of its own.
+    for (int pauses = 0; pauses < kPausesUntilRest; ++pauses) {
+      rig_.loop.advance(rig_.settings.allocation.optionalMoveInterval + 1s);
+      if (!note()) return;
+    }
   }
 
   void checkCalm() {

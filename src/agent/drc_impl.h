@@ -156,6 +156,7 @@ class Drc::Impl {
   void doWithoutStuck(std::vector<allocation::Step>& steps, const Observed& observed);
   [[nodiscard]] CpuSet usable() const { return allocation::usableCpus(machine_, reserved_); }
   [[nodiscard]] CpuSet closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
+  [[nodiscard]] CpuSet barredBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const;
   void takeHint(ContainerRecord& container);
   void saveHints();
   // drc_apply.cc
@@ -176,6 +177,7 @@ class Drc::Impl {
   void countError(InstanceId container);
   [[nodiscard]] bool memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] static bool cutFromAbove(const ObservedContainer& seen);
+  [[nodiscard]] static bool loansOff(const ContainerRecord& container, const ObservedContainer& seen);
   [[nodiscard]] bool asWanted(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool repairDrift(const Observed& observed, Unplaced unplaced);
   [[nodiscard]] bool setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const;

@@ -200,5 +200,25 @@ TEST_F(DrcIsolation, ServicesOfOneTenantMayStandBesideEachOther) {
   for (const int instance : {10, 20, 30}) EXPECT_FALSE(rig->home(instance).empty()) << instance;
 }
 
+// A place that was only planned is no claim any more when its group has become isolated meanwhile and another tenant stands in the unit by right.
+TEST_F(DrcIsolation, AGroupThatBecomesIsolatedBeforeItWasPlacedWaitsForTheUnit) {
+  use(kTwoNodes);
+  add(spec(1, Isolation::None));
+  add(spec(2, Isolation::None));
+  ASSERT_EQ(rig->home(10), CpuSet::range(0, 3));
+  rig->kernel.fail(InstanceId(20), CpuChangeKind::HomeCpus, EIO);
+  GroupSpec third = spec(3, Isolation::None, 6000);
+  add(third);  // what it shall have is left by both, and one of them cannot be written
+  ASSERT_TRUE(rig->home(30).empty());
+  ASSERT_TRUE(rig->drc->plannedHome(InstanceId(30)).intersects(CpuSet::range(0, 3))) << rig->drc->plannedHome(InstanceId(30)).toString();
+  ASSERT_TRUE(rig->home(10).isSubsetOf(CpuSet::range(0, 3)));
+  third.isolation = Isolation::Node;
+  third.floor = MilliCpu(3000);
+  tell(third);
+  rig->settle();
+  rig->kernel.heal();
+  rig->loop.advance(2s);
+}
+
 }  // namespace
 }  // namespace coterie::agent

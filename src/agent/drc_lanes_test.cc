@@ -111,5 +111,23 @@ TEST(DrcLanes, AWideContainerOpensALanePerSoManyCpus) {
   EXPECT_FALSE(rig.drc->shareOf(GroupId(99)));
 }
 
+// Found by the random histories: an agent that was killed had lent its workers' lanes; the next one knew nothing of it, and the lanes stayed out.
+TEST(DrcLanes, LoanLanesThatADeadAgentLeftOutComeHome) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  rig.queue(1, 80, 50ms);
+  rig.loop.advance(100ms);
+  ASSERT_FALSE(rig.loans(10).isSubsetOf(rig.home(10)));
+  rig.queue(1, 0, 50ms);
+  rig.restart(ManualApplier::InFlight::Lost, rig.ownJournal, {rig.spec(1), rig.spec(2)});
+  rig.loop.advance(3s);
+  EXPECT_EQ(rig.loans(10), rig.home(10));
+  static_cast<void>(rig.kernel.takeOperations());
+  rig.loop.advance(5s);
+  EXPECT_TRUE(rig.kernel.takeOperations().empty());
+}
+
 }  // namespace
 }  // namespace coterie::agent

@@ -64,7 +64,10 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
     for (const auto& [id, other] : observed) {
       if (id == container.id) continue;
       const ContainerRecord& holder = containers_.at(id);
-      state.home -= closedBy(groups_.at(holder.group), other.home - holder.wanted.home, groups_.at(container.group));
+      const GroupRecord& owner = groups_.at(holder.group);
+      const GroupRecord& group = groups_.at(container.group);
+      state.home -= closedBy(owner, other.home - holder.wanted.home, group);
+      state.home -= barredBy(owner, other.home, group);  // one of the two may be isolated since that plan
     }
   }
   if (seen == observed.end()) return state;  // loading, or beyond control
@@ -208,10 +211,19 @@ void Drc::Impl::adoptTarget(ContainerRecord& container, GroupRecord& group, cons
   }
 }
 
-// What the taker must leave alone while the holder is on `held`: that, and between tenants the whole units of whichever of the two is isolated.
+// What the taker must leave alone while the holder is on `held`: that, and what isolation bars.
 CpuSet Drc::Impl::closedBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const {
-  if (holder.spec.tenant == taker.spec.tenant) return held;
-  return allocation::unitsOf(machine_, held, holder.spec.isolation) | allocation::unitsOf(machine_, held, taker.spec.isolation);
+  return held | barredBy(holder, held, taker);
+}
+
+// Between tenants the whole units of whichever of the two is isolated.
+CpuSet Drc::Impl::barredBy(const GroupRecord& holder, const CpuSet& held, const GroupRecord& taker) const {
+  CpuSet units;
+  if (holder.spec.tenant == taker.spec.tenant) return units;
+  for (const Isolation isolation : {holder.spec.isolation, taker.spec.isolation}) {
+    if (isolation != Isolation::None) units |= allocation::unitsOf(machine_, held, isolation);
+  }
+  return units;
 }
 
 // A container whose place in the plan did not change, but whose threads are not there yet (it has just become ready, or was thrown out of a set that

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,6 +24,23 @@
 #include "testing/manual_loop.h"
 
 namespace coterie::agent {
+
+// What a step asks of the fake kernel, by its first write: "home 7 0-1".
+struct Written {
+  std::string field;
+  InstanceId container;
+  CpuSet set;
+};
+[[nodiscard]] inline Written writtenBy(const ApplyStep& step) {
+  Written written;
+  if (step.change.writes.empty()) return written;
+  std::istringstream words(step.change.writes.front().payload);
+  std::string set;
+  words >> written.field >> written.container.value >> set;
+  if (written.field != "home" && written.field != "spread") return written;
+  if (const auto parsed = CpuSet::parse(set == "-" ? "" : set)) written.set = *parsed;
+  return written;
+}
 
 // Executes batches on the loop. A write that answers FakeCpuController::kHangs keeps its step running until release(); what does not wait for it goes
 // on only after helpOut(), as with one real thread.
@@ -106,6 +124,7 @@ class ManualApplier final : public StepApplier {
       if (error == testing::FakeCpuController::kHangs) {
         hung_.emplace_back(batch, step);
         occupied_ = true;
+        if (afterStep_) afterStep_();
         break;  // this thread is stuck; another comes with helpOut()
       }
       batch->finish(step, error);
@@ -263,6 +282,10 @@ struct DrcRig {
   }
   // H1 by what the kernel holds, after every write: one owner per CPU, unless both came to it as members of the pool.
   void checkHomes() {
+    std::set<InstanceId> hangs;  // also before it is found to
+    for (const ApplyStep* step : applier.hanging()) {
+      if (const Written written = writtenBy(*step); written.field == "home") hangs.insert(written.container);
+    }
     std::set<GroupId> pool;
     for (const GroupView& view : drc->groups()) {
       if (view.inPool) pool.insert(view.spec.id);
@@ -270,14 +293,19 @@ struct DrcRig {
       bool stuck = false;
       bool moving = false;
       for (const ContainerView& container : view.containers) {
-        stuck = stuck || container.stuck;
+        stuck = stuck || container.stuck || hangs.count(container.instance) > 0;
         moving = moving || home(container.instance.value) != container.home;
       }
       if (view.inPool && stuck) late.insert(view.spec.id);
       if (!stuck && !moving) late.erase(view.spec.id);
     }
     pool.insert(late.begin(), late.end());
-    std::erase_if(astray, [this](InstanceId one) { return groupOf.count(one) == 0 || home(one.value) == drc->plannedHome(one); });
+    // An agent that starts anew takes what it finds for planned, and moves it if it may not be there.
+    std::erase_if(astray, [this](InstanceId one) {
+      if (groupOf.count(one) == 0) return true;
+      const CpuSet now = home(one.value);
+      return now == drc->plannedHome(one) && !(now | loans(one.value)).intersects(*settings.reserved);
+    });
     std::map<GroupId, CpuSet> held, wanted;
     for (const auto& [instance, group] : groupOf) {
       const auto seen = kernel.observe(instance);

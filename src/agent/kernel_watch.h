@@ -11,7 +11,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -49,7 +48,7 @@ class KernelWatch {
       if (step.change.writes.empty()) return ManualApplier::Fate::Made;
       beforeWrite(step);
       if (--left_ != 0) return ManualApplier::Fate::Made;
-      hit_ = Hit{read(step), rig_.loop.now()};
+      hit_ = Hit{writtenBy(step), rig_.loop.now()};
       return fate_;
     });
     rig_.applier.setAfterStep([this] { check(); });
@@ -59,12 +58,6 @@ class KernelWatch {
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
 
-  // What a step asks of the fake kernel, by its first write: "home 7 0-1".
-  struct Written {
-    std::string field;
-    InstanceId container;
-    CpuSet set;
-  };
   struct Hit {
     Written step;
     Instant at;
@@ -86,7 +79,7 @@ class KernelWatch {
       if (rig_.groupOf.count(one) > 0) homes[rig_.groupOf.at(one)] |= rig_.home(one.value) | rig_.drc->plannedHome(one);
     }
     for (const ApplyStep* step : rig_.applier.open()) {
-      const Written written = read(*step);
+      const Written written = writtenBy(*step);
       if (written.field == "home" && rig_.groupOf.count(written.container) > 0) homes[rig_.groupOf.at(written.container)] |= written.set;
     }
     known_ = trespasses(homes);
@@ -119,17 +112,6 @@ class KernelWatch {
   }
 
  private:
-  [[nodiscard]] static Written read(const ApplyStep& step) {
-    Written written;
-    if (step.change.writes.empty()) return written;
-    std::istringstream words(step.change.writes.front().payload);
-    std::string set;
-    words >> written.field >> written.container.value >> set;
-    if (written.field != "home" && written.field != "spread") return written;
-    if (const auto parsed = CpuSet::parse(set == "-" ? "" : set)) written.set = *parsed;
-    return written;
-  }
-
   void breach(const std::string& what) { rig_.breaches.push_back(what); }
 
   [[nodiscard]] std::map<GroupId, CpuSet> homesNow() const {
@@ -163,16 +145,16 @@ class KernelWatch {
 
   void beforeWrite(const ApplyStep& step) {
     ++writes_;
-    const Written written = read(step);
+    const Written written = writtenBy(step);
     for (const ApplyStep* other : rig_.applier.hanging()) {
-      const Written hanging = read(*other);
+      const Written hanging = writtenBy(*other);
       if (hanging.field != written.field || hanging.container != written.container || written.field.empty()) continue;
       breach("H7: " + written.field + " of instance " + std::to_string(written.container.value) + " is written while such a write hangs");
     }
     if (written.field == "home" && rig_.groupOf.count(written.container) > 0) noteVisit(written);
     if (written.field != "spread") return;
     for (const ApplyStep* other : rig_.applier.open()) {
-      const Written home = read(*other);
+      const Written home = writtenBy(*other);
       if (home.field == "home" && home.container == written.container)
         breach("lanes of instance " + std::to_string(written.container.value) + " are spread before its home is there");
     }

@@ -78,9 +78,9 @@ void closeLanes(std::vector<GroupTarget>& targets) {
   }
 }
 
-std::vector<bool> orderSteps(const Problem& problem, Plan& plan) {
+std::vector<bool> orderSteps(const Problem& problem, Plan& plan, const CpuSet* homesAtRest) {
   std::vector<bool> blocked;
-  plan.steps = planSteps(problem.layout, problem.snapshot, problem.groups, plan.groups, plan.pool, problem.memory, problem.config, &blocked);
+  plan.steps = planSteps(problem, plan, homesAtRest, &blocked);
   return blocked;
 }
 

@@ -25,6 +25,12 @@ bool sameForPlacement(const GroupState& now, const GroupState& then) {
          std::equal(containers.begin(), containers.end(), then.containers.begin(), then.containers.end(),
                     [](const ContainerState& a, const ContainerState& b) { return sameForPlacement(a, b); });
 }
+
+// Of groups that are the same for placement.
+bool sameForMemory(const GroupState& now, const GroupState& then) {
+  return now.memory == then.memory && std::equal(now.containers.begin(), now.containers.end(), then.containers.begin(),
+                                                 [](const ContainerState& a, const ContainerState& b) { return sameForMemory(a, b); });
+}
 }  // namespace
 
 Placement& KeptPlacement::of(const Problem& problem) {
@@ -38,12 +44,14 @@ Placement& KeptPlacement::of(const Problem& problem) {
   return placement_;
 }
 
-bool KeptPlacement::holds(const Problem& problem) const {
+bool KeptPlacement::holds(const Problem& problem) {
   if (!known_ || problem.groups.size() != groups_.size() || problem.config != config_ || problem.snapshot.pool != pool_) return false;
+  sameMemory_ = memoryFree_ == problem.snapshot.memoryFree;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (!sameForPlacement(*problem.groups[g], groups_[g])) return false;
+    sameMemory_ = sameMemory_ && sameForMemory(*problem.groups[g], groups_[g]);
   }
-  if (placement_.memoryHadASay && !sameMemory(problem)) return false;
+  if (placement_.memoryHadASay && !sameMemory_) return false;
   if (!placement_.limited) return true;
   const MilliCpu level = bucketNow(problem).level;
   if (level < placement_.bucketFrom || level >= placement_.bucketBelow) return false;
@@ -56,9 +64,15 @@ bool KeptPlacement::holds(const Problem& problem) const {
 void KeptPlacement::keep(const Problem& problem) {
   groups_.resize(problem.groups.size());
   mayMove_.resize(problem.groups.size());
+  held_.clear();
+  atRest_ = true;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     groups_[g] = *problem.groups[g];
     mayMove_[g] = mayMove(groups_[g], problem);
+    for (std::size_t c = 0; c < groups_[g].containers.size(); ++c) {
+      held_ |= groups_[g].containers[c].home;
+      atRest_ = atRest_ && groups_[g].containers[c].home == placement_.groups[g].containers[c].home;
+    }
   }
   pool_ = problem.snapshot.pool;
   config_ = problem.config;
@@ -66,21 +80,9 @@ void KeptPlacement::keep(const Problem& problem) {
   known_ = true;
 }
 
-bool KeptPlacement::sameMemory(const Problem& problem) const {
-  if (memoryFree_ != problem.snapshot.memoryFree) return false;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const GroupState& group = *problem.groups[g];
-    if (groups_[g].memory != group.memory) return false;
-    for (std::size_t c = 0; c < group.containers.size(); ++c) {
-      if (!sameForMemory(group.containers[c], groups_[g].containers[c])) return false;
-    }
-  }
-  return true;
-}
-
 // Memory nodes depend on what changes at any time, too. What one needs is another's room, so all are fitted again.
 void KeptPlacement::renewMemory(const Problem& problem) {
-  if (sameMemory(problem)) return;
+  if (sameMemory_) return;
   memoryFree_ = problem.snapshot.memoryFree;
   for (std::size_t g = 0; g < groups_.size(); ++g) groups_[g] = *problem.groups[g];
   placement_.memory = fitMemory(problem, placement_.groups);

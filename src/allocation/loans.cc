@@ -1,6 +1,7 @@
 #include "allocation/loans.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "allocation/isolation.h"
@@ -17,9 +18,10 @@ struct Borrower {
   int before{0};         // lanes awake now
   int wanted{0};
   int given{0};
-  CpuSet open;            // what it may still be lent
-  CpuSet held;            // of that, what it has on loan now
-  std::vector<int> cpus;  // in the order they were given
+  std::span<int> room;             // for the CPUs that it is given, in that order
+  std::span<int> held;             // on loan now, and not given yet
+  std::optional<CpuSet> isolated;  // what isolation keeps from it
+  [[nodiscard]] std::span<const int> cpus() const { return room.first(at(given)); }
 };
 
 int lanesNow(const GroupState& group) {
@@ -33,16 +35,14 @@ class Lender {
  public:
   Lender(const Layout& layout, HomeMap& homes, const std::vector<LoanParty>& parties)
       : layout_(layout), homes_(homes), parties_(parties), lent_(layout.usable), loans_(layout.positions.size(), 0), lotOf_(parties.size() + 2) {
-    struct Use {
-      std::int64_t busy;  // permille of the owner's entitlement in demand
-      std::size_t owner;
-      bool operator<(const Use& other) const { return busy < other.busy; }
-    };
-    std::vector<Use> uses{{0, homes.nobody()}};
+    // Above the owner's index, which has so many bits, the permille of its entitlement that is in demand.
+    constexpr int kOwnerBits = 40;
+    std::vector<std::uint64_t> uses{homes.nobody()};
     uses.reserve(parties.size() + 2);
     const auto add = [&](std::size_t owner, std::int64_t demand, std::int64_t entitled, bool lends) {
       if (lends) {
-        uses.push_back({std::clamp<std::int64_t>(demand * kCpu / std::max<std::int64_t>(1, entitled), 0, kCpu), owner});
+        const std::int64_t busy = demand <= 0 ? 0 : demand >= entitled ? kCpu : demand * kCpu / entitled;
+        uses.push_back((static_cast<std::uint64_t>(busy) << kOwnerBits) + owner);
       } else {
         lent_ -= homes.homeOf(owner);
       }
@@ -68,12 +68,14 @@ class Lender {
     lots_.reserve(uses.size());
     owners_.reserve(uses.size());
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (i == 0 || uses[i].busy != uses[i - 1].busy) lots_.push_back({i, i, {}});
+      if (i == 0 || uses[i] >> kOwnerBits != uses[i - 1] >> kOwnerBits) lots_.push_back({i, i, {}});
       ++lots_.back().end;
-      lotOf_[uses[i].owner] = static_cast<int>(lots_.size()) - 1;
-      owners_.push_back(uses[i].owner);
+      const std::size_t owner = uses[i] & ((std::uint64_t{1} << kOwnerBits) - 1);
+      lotOf_[owner] = static_cast<int>(lots_.size()) - 1;
+      owners_.push_back(owner);
     }
-    rounds_.push_back({lent_, 0});
+    rounds_.push_back({lent_, lent_ & cpusOf(lots_.front()), 0});
+    advance(rounds_.front());
   }
 
   [[nodiscard]] const CpuSet& lent() const { return lent_; }
@@ -103,20 +105,32 @@ class Lender {
     return owner < parties_.size() ? parties_[owner].group->id : GroupId{};
   }
 
+  // May this CPU be lent to it at all?
+  [[nodiscard]] bool mayHave(const Borrower& borrower, int cpu) const {
+    return lent_.contains(cpu) && homes_.ownerOf(cpu) != borrower.owner && !(borrower.isolated && borrower.isolated->contains(cpu));
+  }
+
   // One more lane for the borrower, if a CPU is left for it.
   void lendOne(Borrower& borrower) {
-    const int cpu = borrower.held.empty() ? firstOpen(borrower) : firstHeld(borrower);
+    const int cpu = borrower.held.empty() ? firstOpen(borrower) : takeHeld(borrower);
     if (cpu < 0) return;
-    int& loans = loans_[at(cpu)];
-    rounds_[at(loans)].cpus.remove(cpu);
-    if (at(++loans) == rounds_.size()) rounds_.emplace_back();
-    Round& next = rounds_[at(loans)];
+    borrower.room[at(borrower.given++)] = cpu;
+    const std::size_t lot = at(lotOf(cpu));
+    const std::size_t loans = at(loans_[at(cpu)]++);
+    if (loans + 1 == rounds_.size()) rounds_.push_back({{}, {}, lots_.size()});
+    Round& round = rounds_[loans];
+    round.cpus.remove(cpu);
+    if (lot == round.first) {
+      round.front.remove(cpu);
+      advance(round);
+    }
+    Round& next = rounds_[loans + 1];
     next.cpus.add(cpu);
-    next.first = std::min(next.first, at(lotOf(cpu)));
-    borrower.open.remove(cpu);
-    borrower.held.remove(cpu);
-    borrower.cpus.push_back(cpu);
-    ++borrower.given;
+    if (lot < next.first) {
+      next.front.clear();
+      next.first = lot;
+    }
+    if (lot == next.first) next.front.add(cpu);
   }
 
  private:
@@ -127,8 +141,9 @@ class Lender {
     CpuSet cpus;  // of several owners, once it was asked for
   };
   struct Round {
-    CpuSet cpus;           // with as many loans as its number says
-    std::size_t first{0};  // lots before it have none of them
+    CpuSet cpus;        // with as many loans as its number says
+    CpuSet front;       // of them, those of the first lot that has any
+    std::size_t first;  // that lot; the number of lots: none has
   };
 
   [[nodiscard]] int lotOf(int cpu) const { return lotOf_[homes_.ownerOf(cpu)]; }
@@ -141,12 +156,27 @@ class Lender {
     return lot.cpus;
   }
 
+  // On to the next lot, if the first one has nothing left in the round.
+  void advance(Round& round) {
+    while (round.first < lots_.size() && round.front.empty()) {
+      if (++round.first < lots_.size()) (round.front = round.cpus) &= cpusOf(lots_[round.first]);
+    }
+  }
+
+  // Of these, what the borrower may be lent and has not.
+  [[nodiscard]] bool findIn(const CpuSet& cpus, const Borrower& borrower) {
+    found_ = cpus;
+    found_ -= homes_.homeOf(borrower.owner);
+    if (borrower.isolated) found_ -= *borrower.isolated;
+    for (const int cpu : borrower.cpus()) found_.remove(cpu);
+    return !found_.empty();
+  }
+
   [[nodiscard]] int firstOpen(const Borrower& borrower) {
-    for (Round& round : rounds_) {
-      if (!round.cpus.intersects(borrower.open)) continue;
-      found_ = round.cpus;
-      found_ &= borrower.open;
-      while (!cpusOf(lots_[round.first]).intersects(round.cpus)) ++round.first;
+    for (const Round& round : rounds_) {
+      if (round.first == lots_.size()) continue;
+      if (findIn(round.front, borrower)) return homes_.nearestTo(layout_, borrower.owner, found_);
+      if (!findIn(round.cpus, borrower)) continue;
       std::size_t lot = round.first;
       while (!cpusOf(lots_[lot]).intersects(found_)) ++lot;
       found_ &= cpusOf(lots_[lot]);
@@ -156,20 +186,25 @@ class Lender {
   }
 
   // It has few: they are looked up one by one.
-  [[nodiscard]] int firstHeld(const Borrower& borrower) {
+  [[nodiscard]] int takeHeld(Borrower& borrower) {
     const auto place = [&](int cpu) { return std::pair(loans_[at(cpu)], lotOf(cpu)); };
-    int first = borrower.held.first();
+    int first = borrower.held.front();
     bool alone = true;
-    for (int cpu = borrower.held.next(first); cpu >= 0; cpu = borrower.held.next(cpu)) {
-      alone = alone && place(cpu) != place(first);
-      if (place(cpu) < place(first)) first = cpu;
+    for (const int cpu : borrower.held.subspan(1)) {
+      const auto here = place(cpu), best = place(first);
+      alone = here < best || (alone && here != best);
+      if (here < best) first = cpu;
     }
-    if (alone) return first;
-    CpuSet equals;
-    for (const int cpu : borrower.held) {
-      if (place(cpu) == place(first)) equals.add(cpu);
+    if (!alone) {
+      CpuSet equals;
+      for (const int cpu : borrower.held) {
+        if (place(cpu) == place(first)) equals.add(cpu);
+      }
+      first = homes_.nearestTo(layout_, borrower.owner, equals);
     }
-    return homes_.nearestTo(layout_, borrower.owner, equals);
+    *std::find(borrower.held.begin(), borrower.held.end(), first) = borrower.held.back();
+    borrower.held = borrower.held.first(borrower.held.size() - 1);
+    return first;
   }
 
   const Layout& layout_;
@@ -210,23 +245,20 @@ int wantedLanes(const LoanParty& party, int now, const Snapshot& snapshot, const
 void handOut(const Borrower& borrower, const LoanParty& party) {
   const GroupState& group = *party.group;
   std::vector<ContainerTarget>& targets = party.target->containers;
-  std::vector<int> left;
   const auto assign = [&](std::size_t container, int cpu) {
     targets[container].loans.add(cpu);
     ++targets[container].awakeLoanLanes;
   };
-  for (const int cpu : borrower.cpus) {
+  for (const int cpu : borrower.cpus()) {
     std::size_t keeper = group.containers.size();
     for (std::size_t c = 0; c < group.containers.size() && keeper == group.containers.size(); ++c) {
       if (mayBorrow(group.containers[c]) && group.containers[c].loans.contains(cpu) && targets[c].awakeLoanLanes < group.loanLanes) keeper = c;
     }
-    if (keeper < group.containers.size()) {
-      assign(keeper, cpu);
-    } else {
-      left.push_back(cpu);
-    }
+    if (keeper < group.containers.size()) assign(keeper, cpu);
   }
-  for (const int cpu : left) {
+  for (const int cpu : borrower.cpus()) {
+    const auto has = [cpu](const ContainerTarget& target) { return target.loans.contains(cpu); };
+    if (std::any_of(targets.begin(), targets.end(), has)) continue;
     std::size_t least = targets.size();
     for (std::size_t c = 0; c < targets.size(); ++c) {
       if (!mayBorrow(group.containers[c])) continue;
@@ -236,14 +268,29 @@ void handOut(const Borrower& borrower, const LoanParty& party) {
   }
 }
 
-// What it may be lent: what is lent, but not by itself, and not closed to it.
-void openFor(Borrower& borrower, const GroupState& group, const Lender& lender, const HomeMap& homes) {
-  borrower.open = lender.lent();
-  if (lender.anyIsolated()) borrower.open -= lender.closedFor(group);
-  borrower.open -= homes.homeOf(borrower.owner);
-  for (const ContainerState& container : group.containers) borrower.held |= container.loans;
-  borrower.held &= borrower.open;
-  borrower.cpus.reserve(at(borrower.wanted));
+// What it has on loan and may keep, added to these.
+void addHeld(const Borrower& borrower, const GroupState& group, const Lender& lender, std::vector<int>& held) {
+  const auto begin = static_cast<std::ptrdiff_t>(held.size());
+  for (const ContainerState& container : group.containers) {
+    for (const int cpu : container.loans) {
+      if (lender.mayHave(borrower, cpu) && std::find(held.begin() + begin, held.end(), cpu) == held.end()) held.push_back(cpu);
+    }
+  }
+}
+
+void prepare(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, const Lender& lender, std::span<int> cpus,
+             std::vector<int>& held) {
+  std::vector<std::size_t> ends;  // in held
+  ends.reserve(borrowers.size());
+  for (Borrower& borrower : borrowers) {
+    const GroupState& group = *parties[borrower.party].group;
+    borrower.room = cpus.first(at(borrower.wanted));
+    cpus = cpus.subspan(at(borrower.wanted));
+    if (lender.anyIsolated()) borrower.isolated = lender.closedFor(group);
+    addHeld(borrower, group, lender, held);
+    ends.push_back(held.size());
+  }
+  for (std::size_t b = 0, begin = 0; b < borrowers.size(); begin = ends[b++]) borrowers[b].held = std::span(held).subspan(begin, ends[b] - begin);
 }
 
 // A lane of a borrower, in the line of all.
@@ -260,9 +307,9 @@ struct Turn {
 };
 
 // Lanes one at a time, each to the borrower that has least per weight.
-void lendAll(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, Lender& lender) {
+void lendAll(std::vector<Borrower>& borrowers, std::size_t lanes, const std::vector<LoanParty>& parties, Lender& lender) {
   std::vector<Turn> turns;
-  turns.reserve(borrowers.size() * 4);
+  turns.reserve(lanes);
   for (std::size_t b = 0; b < borrowers.size(); ++b) {
     const GroupState& group = *parties[borrowers[b].party].group;
     const std::int64_t weight = std::max<std::int64_t>(1, group.tenantWeight) * std::max<std::int64_t>(1, group.weight);
@@ -296,6 +343,7 @@ void planLoans(const Layout& layout, HomeMap& homes, const std::vector<LoanParty
   std::vector<int> before(parties.size(), 0);
   std::vector<Borrower> borrowers;
   borrowers.reserve(parties.size());
+  std::size_t lanes = 0;  // wanted by all
   for (std::size_t i = 0; i < parties.size(); ++i) {
     if (parties[i].target->pending) continue;
     before[i] = lanesNow(*parties[i].group);
@@ -306,12 +354,15 @@ void planLoans(const Layout& layout, HomeMap& homes, const std::vector<LoanParty
     borrower.owner = parties[i].target->inPool ? homes.pool() : i;
     borrower.before = before[i];
     borrower.wanted = wanted;
+    lanes += at(wanted);
   }
   std::optional<Lender> lender;
+  std::vector<int> cpus(lanes);  // of all borrowers, one after the other
+  std::vector<int> held;
   if (!borrowers.empty()) {
     lender.emplace(layout, homes, parties);
-    for (Borrower& borrower : borrowers) openFor(borrower, *parties[borrower.party].group, *lender, homes);
-    lendAll(borrowers, parties, *lender);
+    prepare(borrowers, parties, *lender, cpus, held);
+    lendAll(borrowers, lanes, parties, *lender);
   }
   auto next = borrowers.begin();
   for (std::size_t i = 0; i < parties.size(); ++i) {

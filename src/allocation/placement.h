@@ -59,16 +59,20 @@ class KeptPlacement {
   // Was this placement taken over into the caller's plan before, and nothing else since? It is from now on, until leave().
   [[nodiscard]] bool taken() { return std::exchange(taken_, true); }
   void leave() { taken_ = false; }
+  // All that containers hold, if nobody's home is another than that; else null.
+  [[nodiscard]] const CpuSet* homesAtRest() const { return atRest_ ? &held_ : nullptr; }
 
  private:
-  [[nodiscard]] bool holds(const Problem& problem) const;
+  [[nodiscard]] bool holds(const Problem& problem);
   void keep(const Problem& problem);
   void renewMemory(const Problem& problem);
-  [[nodiscard]] bool sameMemory(const Problem& problem) const;
 
   bool known_{false};
   bool taken_{false};
+  bool sameMemory_{false};  // as far as memory nodes depend on it, all is as it was
   Placement placement_;
+  CpuSet held_;  // by all containers
+  bool atRest_{false};
   // What it was made for.
   std::vector<GroupState> groups_;  // ascending id
   CpuSet pool_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/gather_items.h"
 #include "allocation/isolation.h"
 #include "allocation/roles.h"
 #include "allocation/step_items.h"
@@ -15,27 +16,23 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class StepPlanner {
  public:
-  StepPlanner(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups, const std::vector<GroupTarget>& targets,
-              const CpuSet& newPool, const MemoryMap& memory, const Config& config)
-      : layout_(layout),
-        groups_(groups),
-        targets_(targets),
-        memory_(memory),
-        config_(config),
-        poolBefore_(snapshot.pool & layout.usable),
-        poolAlways_(snapshot.pool & newPool),
-        items_(layout),
-        guard_(*snapshot.machine, layout, items_,
-               std::any_of(groups.begin(), groups.end(), [](const GroupState* group) { return isolated(*group); })) {}
+  StepPlanner(const Problem& problem, const Plan& plan)
+      : layout_(problem.layout),
+        memory_(problem.memory),
+        config_(problem.config),
+        poolBefore_(problem.snapshot.pool & layout_.usable),
+        poolAlways_(problem.snapshot.pool & plan.pool),
+        items_(layout_),
+        guard_(*problem.snapshot.machine, layout_, items_,
+               std::any_of(problem.groups.begin(), problem.groups.end(), [](const GroupState* group) { return isolated(*group); })),
+        blocked_(problem.groups.size(), false) {}
 
   [[nodiscard]] const std::vector<bool>& blocked() const { return blocked_; }
 
-  std::vector<Step> run() {
-    blocked_.assign(groups_.size(), false);
-    items_.all.reserve(groups_.size() * 2);
-    makeItems();
-    if (todo_.empty()) return {};
-    steps_.reserve(todo_.size() + 2);
+  std::vector<Step> run(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest) {
+    gatherItems(problem, plan.groups, homesAtRest, items_, guard_);
+    if (items_.todo.empty()) return {};
+    steps_.reserve(items_.todo.size() + 2);
     endLoans();
     widenMemory();
     widenAncestors();
@@ -51,75 +48,6 @@ class StepPlanner {
   }
 
  private:
-  void makeItems() {
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      for (std::size_t c = 0; c < groups_[g]->containers.size(); ++c) {
-        StepItem& item = items_.all.emplace_back();
-        item.group = groups_[g];
-        item.groupTarget = &targets_[g];
-        item.state = &groups_[g]->containers[c];
-        item.target = &targets_[g].containers[c];
-        item.groupIndex = static_cast<int>(g);
-        item.stuck = item.settled = targets_[g].pending;
-        guard_.noteStrays(static_cast<int>(items_.all.size()) - 1);
-        if (item.state->home == item.target->home) {
-          item.settled = true;
-        } else {
-          makeWay(item);
-        }
-        const bool loans = loansDiffer(item);
-        addToActive(item, loans);
-        if (loans || !item.settled || memoryDiffers(item) || weightDiffers(item)) todo_.push_back(static_cast<int>(items_.all.size()) - 1);
-      }
-    }
-    before_ = (before_ | staying_) & layout_.usable;
-    after_ = (after_ | staying_) & layout_.usable;
-  }
-
-  // Everything that containers hold and shall hold: the set above all of them, before and after.
-  void addToActive(const StepItem& item, bool loans) {
-    if (item.stuck || item.way < 0) {
-      staying_ |= item.state->home;
-    } else {
-      before_ |= item.state->home;
-      after_ |= item.target->home;
-    }
-    if (item.stuck || !loans) {
-      staying_ |= item.state->loans;
-    } else {
-      before_ |= item.state->loans;
-      after_ |= item.target->loans;
-    }
-  }
-
-  void makeWay(StepItem& item) {
-    const int index = static_cast<int>(items_.all.size()) - 1;
-    item.way = static_cast<int>(items_.ways.size());
-    Way& way = items_.ways.emplace_back();
-    way.kept = item.state->home & item.target->home;
-    way.entering = layout_.toPositions(item.target->home - item.state->home);
-    way.leaving = layout_.toPositions(item.state->home - item.target->home);
-    for (const int position : way.leaving) {
-      items_.leavers.add(position, index);
-      guard_.noteLeaver(index, position);
-    }
-  }
-
-  [[nodiscard]] std::int64_t leafWeight(const StepItem& item) const {
-    if (item.state->role == ContainerRole::Pause) return 1;
-    return std::clamp<std::int64_t>(item.groupTarget->cpuWeight / sharersOf(*item.group), 1, 10000);
-  }
-  [[nodiscard]] static bool loansDiffer(const StepItem& item) {
-    return item.state->loans != item.target->loans || item.state->awakeLoanLanes != item.target->awakeLoanLanes;
-  }
-  [[nodiscard]] bool weightDiffers(const StepItem& item) const {
-    return !item.groupTarget->pending && item.state->cpuWeight > 0 && item.state->cpuWeight != leafWeight(item);
-  }
-  [[nodiscard]] bool memoryDiffers(const StepItem& item) const {
-    return config_.memoryNodes && !item.groupTarget->pending && !item.target->memoryNodes.empty() &&
-           item.state->memoryNodes != item.target->memoryNodes;
-  }
-
   int add(StepKind kind, const StepItem& item, CpuSet cpus, std::vector<int> waits) {
     std::erase(waits, kNoStep);
     std::sort(waits.begin(), waits.end());
@@ -129,7 +57,7 @@ class StepPlanner {
   }
 
   void endLoans() {
-    for (const int i : todo_) {
+    for (const int i : items_.todo) {
       StepItem& item = items_.all[at(i)];
       if (item.state->loans.isSubsetOf(item.target->loans)) continue;
       item.loansEnd = add(StepKind::SetLoans, item, item.state->loans & item.target->loans, {});
@@ -140,9 +68,9 @@ class StepPlanner {
   }
 
   void widenMemory() {
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       StepItem& item = items_.all[at(index)];
-      if (memoryDiffers(item) && !item.target->memoryNodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, item.target->memoryNodes);
+      if (memoryDiffers(item, config_) && !item.target->memoryNodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, item.target->memoryNodes);
     }
   }
 
@@ -159,13 +87,13 @@ class StepPlanner {
   }
 
   void widenAncestors() {
-    if (after_.isSubsetOf(before_)) return;
-    addAncestors(StepKind::WidenAncestors, before_ | after_, {});
+    if (items_.after.isSubsetOf(items_.before)) return;
+    addAncestors(StepKind::WidenAncestors, items_.before | items_.after, {});
     ancestors_ = static_cast<int>(steps_.size()) - 1;
   }
 
   void narrowHomes() {
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       StepItem& item = items_.all[at(index)];
       if (item.settled) continue;
       const Way& way = items_.wayOf(item);
@@ -179,7 +107,7 @@ class StepPlanner {
   Entry entryAt(const StepItem& item, int position, std::vector<int>& waits) const {
     Entry entry = Entry::Ready;
     const int id = layout_.ids[at(position)];
-    if (!before_.contains(id)) waits.push_back(ancestors_);
+    if (!items_.before.contains(id)) waits.push_back(ancestors_);
     const bool pool = poolAlways_.contains(id);
     for (const int other : items_.leavers[at(position)]) {
       const StepItem& leaver = items_.at(other);
@@ -217,7 +145,7 @@ class StepPlanner {
     while (waiting) {
       waiting = false;
       bool progress = false;
-      for (const int index : todo_) {
+      for (const int index : items_.todo) {
         StepItem& item = items_.all[at(index)];
         if (item.settled) continue;
         if (settle(item)) {
@@ -308,7 +236,7 @@ class StepPlanner {
   void waitOn(int group, int position) {
     const CpuSet there{layout_.ids[at(position)]};
     asideTaken_ |= there;
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       StepItem& item = items_.all[at(index)];
       if (item.groupIndex == group && !item.settled) {
         items_.leavers.add(position, index);
@@ -342,7 +270,7 @@ class StepPlanner {
     if (config_.memoryNodes && !nodes.isSubsetOf(item.state->memoryNodes)) widenTo(item, nodes);
     waits.push_back(item.memoryWiden);
     waits.push_back(item.stepAside);
-    if (!cpus.isSubsetOf(before_)) waits.push_back(ancestors_);
+    if (!cpus.isSubsetOf(items_.before)) waits.push_back(ancestors_);
     ++item.asides;
     items_.wayOf(item).aside = cpus;
     item.stepAside = add(kind, item, std::move(cpus), std::move(waits));
@@ -459,14 +387,14 @@ class StepPlanner {
   }
 
   void beginLoans() {
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       StepItem& item = items_.all[at(index)];
       const bool ended = item.loansEnd != kNoStep;
       if (!ended && !loansDiffer(item)) continue;
       const CpuSet left = item.state->loans & item.target->loans;
       if (ended && left == item.target->loans) continue;
       std::vector<int> waits;  // most have nothing to wait for, and allocate nothing
-      for (const int step : {item.loansEnd, item.last, item.target->loans.isSubsetOf(before_) ? kNoStep : ancestors_}) {
+      for (const int step : {item.loansEnd, item.last, item.target->loans.isSubsetOf(items_.before) ? kNoStep : ancestors_}) {
         if (step != kNoStep) waits.push_back(step);
       }
       CpuSet cpus = left;
@@ -490,7 +418,7 @@ class StepPlanner {
   }
 
   void narrowMemory() {
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       const StepItem& item = items_.all[at(index)];
       const CpuSet& written = item.memoryWiden == kNoStep ? item.state->memoryNodes : steps_[at(item.memoryWiden)].memoryNodes;
       if (!config_.memoryNodes || item.stuck || item.target->memoryNodes.empty() || written.isSubsetOf(item.target->memoryNodes)) continue;
@@ -501,7 +429,7 @@ class StepPlanner {
   }
 
   void setWeights() {
-    for (const int index : todo_) {
+    for (const int index : items_.todo) {
       const StepItem& item = items_.all[at(index)];
       if (!weightDiffers(item)) continue;
       add(StepKind::SetWeight, item, {}, {});
@@ -510,26 +438,20 @@ class StepPlanner {
   }
 
   void narrowAncestors() {
-    if (!incomplete_.empty() || before_.isSubsetOf(after_)) return;
+    if (!incomplete_.empty() || items_.before.isSubsetOf(items_.after)) return;
     std::vector<int> waits;
     for (std::size_t s = 0; s < steps_.size(); ++s) waits.push_back(static_cast<int>(s));
-    addAncestors(StepKind::NarrowAncestors, after_, std::move(waits));
+    addAncestors(StepKind::NarrowAncestors, items_.after, std::move(waits));
   }
 
   const Layout& layout_;
-  const std::vector<const GroupState*>& groups_;
-  const std::vector<GroupTarget>& targets_;
   const MemoryMap& memory_;
   const Config& config_;
   CpuSet poolBefore_;
   CpuSet poolAlways_;  // the pool's before and after
   StepItems items_;
   UnitGuard guard_;
-  int ancestors_{kNoStep};  // the WidenAncestors step
-  CpuSet before_;           // the set above all containers, before and after
-  CpuSet after_;
-  CpuSet staying_;               // of both, the part of those that change nothing of it
-  std::vector<int> todo_;        // items for which anything is to be written
+  int ancestors_{kNoStep};       // the WidenAncestors step
   std::vector<int> incomplete_;  // groups that do without something
   std::vector<bool> blocked_;    // per group
   CpuSet asideTaken_;
@@ -537,12 +459,10 @@ class StepPlanner {
 };
 }  // namespace
 
-std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
-                            const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory, const Config& config,
-                            std::vector<bool>* blocked) {
-  StepPlanner planner(layout, snapshot, groups, targets, newPool, memory, config);
-  std::vector<Step> steps = planner.run();
-  if (blocked != nullptr) *blocked = planner.blocked();
+std::vector<Step> planSteps(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest, std::vector<bool>* blocked) {
+  StepPlanner planner(problem, plan);
+  std::vector<Step> steps = planner.run(problem, plan, homesAtRest);
+  *blocked = planner.blocked();
   return steps;
 }
 

@@ -13,16 +13,12 @@
 
 #include <vector>
 
-#include "allocation/decide.h"
-#include "allocation/layout.h"
-#include "allocation/memory_map.h"
+#include "allocation/policy.h"
 
 namespace coterie::allocation {
 
-// blocked: per group, whether it stays behind because no order of writes leads to its target. Targets: one per group of the snapshot, ascending id,
-// containers as in the snapshot.
-[[nodiscard]] std::vector<Step> planSteps(const Layout& layout, const Snapshot& snapshot, const std::vector<const GroupState*>& groups,
-                                          const std::vector<GroupTarget>& targets, const CpuSet& newPool, const MemoryMap& memory,
-                                          const Config& config, std::vector<bool>* blocked = nullptr);
+// The steps to the plan's targets: one per group of the problem, containers as there. homesAtRest: gather_items.h. blocked: per group, whether it
+// stays behind because no order of writes leads to its target.
+[[nodiscard]] std::vector<Step> planSteps(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest, std::vector<bool>* blocked);
 
 }  // namespace coterie::allocation

@@ -35,8 +35,8 @@ void placeOnAll(GroupTarget& target, const CpuSet& cpus);
 // Who has no home (Pending) has no lane.
 void closeLanes(std::vector<GroupTarget>& targets);
 // Fills the steps from what is held. Answers which groups cannot get to their target, because somebody would have to be beside somebody else in
-// between.
-std::vector<bool> orderSteps(const Problem& problem, Plan& plan);
+// between. homesAtRest: gather_items.h; null: not known.
+std::vector<bool> orderSteps(const Problem& problem, Plan& plan, const CpuSet* homesAtRest = nullptr);
 // The end of a plan whose homes are there: lanes, memory nodes (memory_fit.h), steps.
 void finish(const Problem& problem, Plan& plan);
 

@@ -66,7 +66,7 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan) {
   while (true) {
     takeOver(problem, *placement, there, plan);
     lend(problem, placement->homes, plan);
-    const std::vector<bool> blocked = orderSteps(problem, plan);
+    const std::vector<bool> blocked = orderSteps(problem, plan, placement == &around ? nullptr : kept.homesAtRest());
     // What makes room now may let them pass with the next plan.
     if (placement == &around && !plan.steps.empty()) againBy(plan, problem.snapshot.now + Seconds(1));
     bool again = false;

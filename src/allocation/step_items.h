@@ -4,12 +4,14 @@
 // Thread-compatible.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "allocation/decide.h"
 #include "allocation/layout.h"
+#include "allocation/roles.h"
 
 namespace coterie::allocation {
 
@@ -94,6 +96,9 @@ struct StepItems {
   explicit StepItems(const Layout& layout) : leavers(layout.ids.size()), loansLeft(layout.ids.size()) {}
   std::vector<StepItem> all;  // groups ascending, containers as in the snapshot
   std::vector<Way> ways;
+  std::vector<int> todo;  // those of which anything is to be written
+  CpuSet before;          // the set above all containers, before and after
+  CpuSet after;
   Lists<int> leavers;    // per position: items that leave it
   Lists<int> loansLeft;  // per position: items whose loan on it ends
 
@@ -127,6 +132,20 @@ struct StepItems {
     return false;
   }
 };
+
+[[nodiscard]] inline std::int64_t leafWeight(const StepItem& item) {
+  if (item.state->role == ContainerRole::Pause) return 1;
+  return std::clamp<std::int64_t>(item.groupTarget->cpuWeight / sharersOf(*item.group), 1, 10000);
+}
+[[nodiscard]] inline bool loansDiffer(const StepItem& item) {
+  return item.state->awakeLoanLanes != item.target->awakeLoanLanes || item.state->loans != item.target->loans;
+}
+[[nodiscard]] inline bool weightDiffers(const StepItem& item) {
+  return !item.groupTarget->pending && item.state->cpuWeight > 0 && item.state->cpuWeight != leafWeight(item);
+}
+[[nodiscard]] inline bool memoryDiffers(const StepItem& item, const Config& config) {
+  return config.memoryNodes && !item.groupTarget->pending && !item.target->memoryNodes.empty() && item.state->memoryNodes != item.target->memoryNodes;
+}
 
 enum class Entry : std::uint8_t { Ready, Later, Never };  // may an item enter a CPU? In the order of how bad it is
 

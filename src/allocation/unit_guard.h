@@ -16,6 +16,7 @@ class UnitGuard {
   // isolatedGroups: is anybody isolated? Without that nothing is noted and nobody has to wait.
   UnitGuard(const Machine& machine, const Layout& layout, const StepItems& items, bool isolatedGroups);
 
+  [[nodiscard]] bool active() const { return active_; }  // is anybody isolated?
   // The item leaves the position.
   void noteLeaver(int item, int position);
   // The item stands on CPUs that are online and may not be used any more: it runs there until it is moved.

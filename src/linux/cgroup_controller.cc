@@ -74,12 +74,12 @@ void CgroupController::sweep() {
   if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
 }
 
-ThreadCensus::Placing CgroupController::placingOf(const Container& container, const CpuSet& effective, const CpuSet& loans) {
+std::map<int, int> CgroupController::singleLanes(const Container& container) {
   std::map<int, int> single;
   for (std::size_t lane = 0; lane < container.laneCpus.size(); ++lane) {
     if (container.laneCpus[lane] >= 0) single[container.threads.ownLaneThreads[lane]] = container.laneCpus[lane];
   }
-  return container.census->look({container.leaves->homeThreads, container.leaves->loanThreads, effective, loans, single});
+  return single;
 }
 
 PreparedChange CgroupController::homeChange(Container& container, const CpuSet& cpus) const {
@@ -161,13 +161,19 @@ Result<ObservedContainer> CgroupController::observe(InstanceId id) const {
     observed.vanished = processGone(container.threads.pid);
     return observed;
   }
-  const CpuSet effective = setIn(container.leaves->homeEffective), loans = setIn(container.leaves->loanCpus);
-  const ThreadCensus::Placing placing = placingOf(container, effective, loans);
-  observed.vanished = placing == ThreadCensus::Placing::Gone;
-  observed.uniform = placing == ThreadCensus::Placing::Complete || observed.vanished;
-  if (observed.vanished || placing == ThreadCensus::Placing::Floats) return observed;
-  observed.home = setIn(container.leaves->homeCpus);
-  observed.effective = effective;
+  const CgroupLeaves& leaves = *container.leaves;
+  const CpuSet home = setIn(leaves.homeCpus), loans = setIn(leaves.loanCpus);
+  const std::map<int, int> single = singleLanes(container);
+  CpuSet effective = home;  // threads that may run on all of it say as much as the kernel's file, and are looked at anyway
+  if (!container.census->lookBySigns({leaves.homeThreads, leaves.loanThreads, home, loans, single})) {
+    effective = setIn(leaves.homeEffective);
+    const ThreadCensus::Placing placing = container.census->look({leaves.homeThreads, leaves.loanThreads, effective, loans, single});
+    observed.vanished = placing == ThreadCensus::Placing::Gone;
+    observed.uniform = placing == ThreadCensus::Placing::Complete || observed.vanished;
+    if (observed.vanished || placing == ThreadCensus::Placing::Floats) return observed;
+  }
+  observed.home = home;
+  observed.effective = std::move(effective);
   observed.loans = loans;
   return observed;
 }

@@ -70,7 +70,7 @@ class CgroupController : public CpuController {
     std::unique_ptr<ThreadCensus> census;
     std::unique_ptr<ThreadTimes> times;
   };
-  [[nodiscard]] static ThreadCensus::Placing placingOf(const Container& container, const CpuSet& effective, const CpuSet& loans);
+  [[nodiscard]] static std::map<int, int> singleLanes(const Container& container);
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
 

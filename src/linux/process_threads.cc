@@ -71,11 +71,26 @@ ThreadUse threadUseOf(int pid, int tid) {
   return use;
 }
 
+ThreadTimes::ThreadTimes(int pid) : pid_(pid) {
+  clockid_t clock{};
+  if (::clock_getcpuclockid(pid, &clock) == 0) clock_ = clock;
+}
+
+std::optional<Nanos> ThreadTimes::processRan() const {
+  timespec time{};
+  if (!clock_ || ::clock_gettime(*clock_, &time) != 0) return std::nullopt;
+  return Seconds(time.tv_sec) + Nanos(time.tv_nsec);
+}
+
 Nanos ThreadTimes::of(int tid) {
-  UniqueFd& file = files_[tid];
-  if (!file) file = openFor(taskPath(pid_, tid, "schedstat"), O_RDONLY);
-  const auto text = file ? readText(file.get()) : std::nullopt;
-  return text ? Nanos{std::strtoll(text->c_str(), nullptr, 10)} : Nanos{0};
+  const std::optional<Nanos> processRan = this->processRan();
+  Thread& thread = threads_[tid];
+  if (thread.file && processRan && *processRan == thread.processRan) return thread.ran;
+  if (!thread.file) thread.file = openFor(taskPath(pid_, tid, "schedstat"), O_RDONLY);
+  const auto text = thread.file ? readText(thread.file.get()) : std::nullopt;
+  thread.ran = text ? Nanos{std::strtoll(text->c_str(), nullptr, 10)} : Nanos{0};
+  thread.processRan = processRan.value_or(Nanos{-1});
+  return thread.ran;
 }
 
 bool makeIdle(int tid) {

@@ -1,7 +1,10 @@
 // Threads of processes as the CPU adapters need them: use and state, scheduling class, and the priority of Coterie's own threads. Thread-safe.
 #pragma once
 
+#include <time.h>
+
 #include <map>
+#include <optional>
 
 #include "base/cpu_set.h"
 #include "base/result.h"
@@ -12,15 +15,24 @@ namespace coterie::linux {
 
 [[nodiscard]] bool processGone(int pid);  // no such process, or a zombie
 [[nodiscard]] ThreadUse threadUseOf(int pid, int tid);
-// The CPU time of threads through files that are held open, for who asks every second: a tenth of the cost of threadUseOf().
+// The CPU time of threads through files that are held open, for who asks every second: a tenth of the cost of threadUseOf(), and a tenth of that
+// while the whole process has not run.
 class ThreadTimes {
  public:
-  explicit ThreadTimes(int pid) : pid_(pid) {}
+  explicit ThreadTimes(int pid);
   [[nodiscard]] Nanos of(int tid);  // 0 once it has ended
 
  private:
+  struct Thread {
+    UniqueFd file;
+    Nanos ran{};
+    Nanos processRan{};  // when that was read
+  };
+  [[nodiscard]] std::optional<Nanos> processRan() const;
+
   int pid_;
-  std::map<int, UniqueFd> files_;
+  std::optional<clockid_t> clock_;
+  std::map<int, Thread> threads_;
 };
 // The kernel's idle class (SCHED_IDLE); allowed to everyone for own threads. False if refused or gone.
 bool makeIdle(int tid);

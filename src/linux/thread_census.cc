@@ -17,12 +17,12 @@ constexpr int kLooksBySigns = 15;
 
 ThreadCensus::ThreadCensus(int pid) : pid_(pid), tasks_(openFor("/proc/" + std::to_string(pid) + "/task", O_RDONLY | O_DIRECTORY)) {}
 
-ThreadCensus::Placing ThreadCensus::look(const Leaves& leaves) {
-  if (looks_ < kLooksBySigns && signsHold(leaves)) {
-    ++looks_;
-    return Placing::Complete;
-  }
-  return readLists(leaves);
+ThreadCensus::Placing ThreadCensus::look(const Leaves& leaves) { return lookBySigns(leaves) ? Placing::Complete : readLists(leaves); }
+
+bool ThreadCensus::lookBySigns(const Leaves& leaves) {
+  if (looks_ >= kLooksBySigns || !signsHold(leaves)) return false;
+  ++looks_;
+  return true;
 }
 
 // None once the process has been waited for.

@@ -35,6 +35,8 @@ class ThreadCensus {
     const std::map<int, int>& single;  // thread -> CPU
   };
   [[nodiscard]] Placing look(const Leaves& leaves);
+  // Do signs say that all are where these leaves let them run? No: look() says what is the case.
+  [[nodiscard]] bool lookBySigns(const Leaves& leaves);
   // Were all placed at the last look? For who is about to write, and looks again afterwards.
   [[nodiscard]] bool lastComplete() const { return !home_.empty(); }
 
