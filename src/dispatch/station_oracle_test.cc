@@ -213,11 +213,11 @@ class Oracle {
 
   template <typename MineHere>
   std::optional<RefusalReason> late(const Request& r, const Estimate& e, Instant now, std::int64_t slots, const MineHere& mineHere) {
-    std::int64_t active = 0;
+    std::int64_t active = tenantOf(r).options.weight;  // it has just come
     for (std::size_t i = 0; i < tenants_.size(); ++i) {
       const bool here = any([&](const OracleRequest& x) { return x.request.tenant.value == static_cast<int>(i); });
       const bool lately = tenants_[i].lastSeen != Instant::min() && tenants_[i].lastSeen + Seconds(10) >= now;
-      if (here || lately) active += tenants_[i].options.weight;
+      if (TenantId(static_cast<int>(i)) != r.tenant && (here || lately)) active += tenants_[i].options.weight;
     }
     if (options_.concurrency > 0) slots = std::min<std::int64_t>(slots, options_.concurrency);
     const std::int64_t share = std::max<std::int64_t>(1, slots * 1000 * tenantOf(r).options.weight / active);

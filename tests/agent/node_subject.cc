@@ -40,6 +40,7 @@ pid_t launch(const std::vector<std::string>& words, const std::string& output) {
   if (pid != 0) return pid;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (file < 0) ::_exit(127);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
   ::execvp(pointers[0], pointers.data());
