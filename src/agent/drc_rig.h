@@ -19,6 +19,7 @@
 
 #include "agent/drc.h"
 #include "linux/execute_write.h"
+#include "testing/fake_cache_classes.h"
 #include "testing/fake_cpu_controller.h"
 #include "testing/machine_generator.h"
 #include "testing/manual_loop.h"
@@ -201,6 +202,8 @@ struct DrcRig {
   std::vector<std::string> breaches;
   DrcConfig settings;
   HomeJournal* journal;
+  std::unique_ptr<testing::FakeCacheClasses> classes;    // none: the kernel's are not looked for
+  std::map<InstanceId, std::vector<int>> moreProcesses;  // beside the one that was told
   std::unique_ptr<Drc> drc;
 
   explicit DrcRig(int cpus, HomeJournal* kept = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), kept, std::move(config)) {}
@@ -214,12 +217,25 @@ struct DrcRig {
   }
   void begin() {
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, *journal, lanes, [this](GroupId group) { return demand[group]; },
-                                           [] { return std::string("kubelet"); }},
+                                           [] { return std::string("kubelet"); }, classes.get(), [this](InstanceId id) { return processesOf(id); }},
                                 settings);
     EXPECT_TRUE(drc->start().ok());
   }
+  // Anew, on a kernel with these cache classes; before anything is told.
+  void useClasses(std::unique_ptr<testing::FakeCacheClasses> kernelsClasses) {
+    drc.reset();
+    classes = std::move(kernelsClasses);
+    begin();
+  }
+  [[nodiscard]] std::vector<int> processesOf(InstanceId id) const {
+    std::vector<int> all;
+    if (const auto first = processes.find(id); first != processes.end()) all.push_back(first->second.pid);
+    if (const auto more = moreProcesses.find(id); more != moreProcesses.end()) all.insert(all.end(), more->second.begin(), more->second.end());
+    return all;
+  }
   // The agent was killed, its containers live on, and another one finds them: all are told in one turn, as at start.
   void restart(ManualApplier::InFlight inFlight, HomeJournal& with, const std::vector<GroupSpec>& specs) {
+    checkHomes();  // who was in the pool by the last plan: what hangs may be made by it
     drc.reset();
     applier.killed(inFlight);
     kernel.agentKilled();

@@ -467,5 +467,26 @@ TEST(DrcStories, TheSetAboveAllHasOneWriter) {
   EXPECT_TRUE(rig.breaches.empty());
 }
 
+// Found by the random histories: a second worker came with a hint of the time when its service was in the pool, and the pool's members walked onto
+// the CPUs that the first one owned.
+TEST(DrcStories, AHintOfTheTimeInThePoolMakesNoMemberOfAnOwner) {
+  MemoryHomeJournal journal;
+  journal.save({{{"ns", "service1"}, 1, CpuSet{3}, true}});
+  DrcRig rig(4, &journal);
+  for (const auto& [id, weight] : {std::pair{1, 100}, std::pair{2, 10}, std::pair{3, 10}}) {
+    rig.drc->setGroup(rig.spec(id, weight));
+    rig.ready(id, id * 10);
+  }
+  rig.settle();
+  ASSERT_EQ(rig.home(20), CpuSet{3});
+  ASSERT_EQ(rig.home(30), CpuSet{3});
+  ASSERT_FALSE(rig.drc->shareOf(GroupId(1))->inPool);
+  rig.starting(1, 11);
+  EXPECT_FALSE(rig.drc->shareOf(GroupId(1))->inPool);
+  rig.ready(1, 11);
+  rig.settle();
+  EXPECT_TRUE(rig.breaches.empty());
+}
+
 }  // namespace
 }  // namespace coterie::agent

@@ -52,7 +52,7 @@ Status CgroupController::add(const ContainerRegistration& container) {
                                         leaves,
                                         memoryNodes_,
                                         {},
-                                        false,
+                                        {},
                                         std::vector<int>(container.ownLaneThreads.size(), -1),
                                         mask,
                                         std::make_unique<ThreadCensus>(container.pid),
@@ -86,7 +86,7 @@ PreparedChange CgroupController::homeChange(Container& container, const CpuSet& 
   const CgroupLeaves& leaves = *container.leaves;
   const std::string text = cpus.toString();
   PreparedChange change{{fileWrite(leaves.homeCpus, text)}, container.leaves};
-  if (!container.lent) change.writes.push_back(fileWrite(leaves.loanCpus, text));  // parked lanes follow the home
+  if (container.loans.empty()) change.writes.push_back(fileWrite(leaves.loanCpus, text));  // parked lanes follow the home
   container.home = cpus;
   if (container.census->lastComplete()) return change;  // what has moved since is seen when this change is read back
   change.writes.push_back(fileWrite(leaves.homeMems, container.memoryNodes));
@@ -126,8 +126,8 @@ Result<PreparedChange> CgroupController::prepare(const CpuChange& change) {
     case CpuChangeKind::HomeCpus: return homeChange(container, change.set);
     case CpuChangeKind::LaneCpus: return laneChange(container, change.set);
     case CpuChangeKind::LoanCpus: {
-      container.lent = !change.set.empty();
-      const CpuSet& target = container.lent ? change.set : container.home;
+      container.loans = change.set;
+      const CpuSet& target = change.set.empty() ? container.home : change.set;
       if (target.empty()) return PreparedChange{};  // parked and not placed: nothing to say
       return PreparedChange{{fileWrite(leaves.loanCpus, target.toString())}, container.leaves};
     }
@@ -162,18 +162,20 @@ Result<ObservedContainer> CgroupController::observe(InstanceId id) const {
     return observed;
   }
   const CgroupLeaves& leaves = *container.leaves;
-  const CpuSet home = setIn(leaves.homeCpus), loans = setIn(leaves.loanCpus);
   const std::map<int, int> single = singleLanes(container);
-  CpuSet effective = home;  // threads that may run on all of it say as much as the kernel's file, and are looked at anyway
-  if (!container.census->lookBySigns({leaves.homeThreads, leaves.loanThreads, home, loans, single})) {
-    effective = setIn(leaves.homeEffective);
-    const ThreadCensus::Placing placing = container.census->look({leaves.homeThreads, leaves.loanThreads, effective, loans, single});
-    observed.vanished = placing == ThreadCensus::Placing::Gone;
-    observed.uniform = placing == ThreadCensus::Placing::Complete || observed.vanished;
-    if (observed.vanished || placing == ThreadCensus::Placing::Floats) return observed;
+  const CpuSet& askedLoans = container.loans.empty() ? container.home : container.loans;
+  if (container.census->lookBySigns({leaves.homeThreads, leaves.loanThreads, container.home, askedLoans, single})) {
+    observed.home = observed.effective = container.home;  // as the kernel says of every thread: its files have no more to say
+    observed.loans = askedLoans;
+    return observed;
   }
-  observed.home = home;
-  observed.effective = std::move(effective);
+  const CpuSet effective = setIn(leaves.homeEffective), loans = setIn(leaves.loanCpus);
+  const ThreadCensus::Placing placing = container.census->look({leaves.homeThreads, leaves.loanThreads, effective, loans, single});
+  observed.vanished = placing == ThreadCensus::Placing::Gone;
+  observed.uniform = placing == ThreadCensus::Placing::Complete || observed.vanished;
+  if (observed.vanished || placing == ThreadCensus::Placing::Floats) return observed;
+  observed.home = setIn(leaves.homeCpus);
+  observed.effective = effective;
   observed.loans = loans;
   return observed;
 }

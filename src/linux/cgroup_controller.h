@@ -64,7 +64,7 @@ class CgroupController : public CpuController {
     std::shared_ptr<CgroupLeaves> leaves;
     std::string memoryNodes;    // asked last, as text
     CpuSet home;                // asked last; empty: not placed
-    bool lent{false};           // the loans leaf has CPUs of its own; false: it follows the home
+    CpuSet loans;               // asked last for the loans leaf; empty: it follows the home
     std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
     CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
     std::unique_ptr<ThreadCensus> census;

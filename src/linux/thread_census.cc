@@ -35,8 +35,8 @@ std::optional<std::size_t> ThreadCensus::threadCount() const {
 
 bool ThreadCensus::signsHold(const Leaves& leaves) const {
   const std::size_t known = home_.size() + loans_.size();
-  // A process of one thread that has ended, and was not waited for, still has one.
-  if (known < 2 || threadCount() != known) return false;
+  // A process of one thread that has ended, and was not waited for, still has one. One CPU each says nothing of the set that holds them.
+  if (known < 2 || home_.size() <= leaves.single.size() || threadCount() != known) return false;
   const auto keepsTo = [&](const std::vector<int>& threads, const CpuSet& cpus) {
     const std::string mask = affinityMask(cpus);
     return std::all_of(threads.begin(), threads.end(), [&](int tid) {

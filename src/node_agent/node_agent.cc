@@ -62,9 +62,11 @@ void NodeAgent::beginEnforcing() {
   mode_ = Mode::Enforce;
   agent::DrcConfig config;
   config.reserved = reserved_;
+  config.cacheClasses = config_.file.cacheClasses;
   config.allocation.lending = false;  // containers of others have no lanes in the kernel's idle class
   drc_ = std::make_unique<agent::Drc>(agent::Drc::Ports{ports_.loop, *ports_.controller, ports_.machine, *ports_.applier, homes_, *this,
-                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals},
+                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals, ports_.cacheClasses,
+                                                        [this](InstanceId id) { return processesOf(id); }},
                                       config);
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const AgentGroup& group = config_.file.groups[g];
@@ -256,6 +258,14 @@ const foreign::FoundContainer* NodeAgent::member(InstanceId id) const {
   return found == roster_.members().end() ? nullptr : &found->second;
 }
 
+std::vector<int> NodeAgent::processesOf(InstanceId id) const {
+  std::vector<int> pids;
+  if (const foreign::FoundContainer* container = member(id)) {
+    for (const SeenProcess& process : container->processes) pids.push_back(process.pid);
+  }
+  return pids;
+}
+
 // What would be done: the plan for those who are there, on top of what was planned for them before.
 void NodeAgent::planObserved() {
   plan_node::GroupsFile file;
@@ -325,6 +335,7 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
       if (reason.code != allocation::ReasonCode::LendingOff)
         made.reasons.push_back(allocation::reasonText(reason, tenantOf(container.group)).sentence);
     }
+    if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
   return plans;
 }
@@ -368,6 +379,9 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
+  if (mode_ == Mode::Enforce) {
+    for (const std::string& condition : drc_->view().classes.conditions) report.remarks.push_back("cache classes: " + condition);
+  }
   const Plans plans = plansInForce();
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const auto found = plans.find(g);

@@ -12,6 +12,7 @@
 
 #include "agent/drc_rig.h"
 #include "node_agent/node_agent.h"
+#include "testing/fake_cache_classes.h"
 #include "testing/fake_container_meter.h"
 #include "testing/fake_processes.h"
 
@@ -35,6 +36,7 @@ struct AgentRig {
   std::vector<std::string> log;  // "hint red 2 0-1", "write"
   std::map<int, int> threads;    // told last, by pid
   bool kubelet{false};
+  std::unique_ptr<testing::FakeCacheClasses> classes;
   std::unique_ptr<NodeAgent> node;
 
   void start(const std::string& yaml, Mode mode) {
@@ -46,6 +48,7 @@ struct AgentRig {
     config.self = 1;
     NodeAgent::Ports ports{loop, processes, machine, &kernel, &applier};
     ports.meter = &meter;
+    ports.cacheClasses = classes.get();
     ports.kubeletIsStatic = [this] { return kubelet; };
     ports.sendHint = [this](const HintSpec&, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
       log.push_back("hint " + container.processes.front().command + " " + std::to_string(hint.threads) + " " + hint.cpus.toString());

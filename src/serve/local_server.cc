@@ -28,6 +28,7 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/live_machine.h"
+#include "linux/resctrl.h"
 #include "model/objects.h"
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
@@ -136,6 +137,7 @@ struct LocalServer::Parts {
   std::unique_ptr<LogKeeper> logKeeper;
   std::unique_ptr<http::Server> gatewayServer;
   std::unique_ptr<CpuController> controller;
+  std::unique_ptr<CacheClasses> cacheClasses;  // none: switched off
   std::unique_ptr<agent::RealtimeApplier> applier;
   std::unique_ptr<agent::Drc> drc;
   std::unique_ptr<controller::TenantReconciler> tenants;
@@ -199,6 +201,7 @@ Status LocalServer::Parts::openCpus() {
   if (const auto rivals = linux::cpuRivals(::getpid()); !rivals.empty()) {
     log::warning("serve", "others on this machine set CPUs, too: " + rivals + ". Give each a part of its own, e.g. start this with taskset -c LIST");
   }
+  if (options.cacheClasses != CacheClassMode::Off) cacheClasses = linux::Resctrl::create();
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
   applier = std::move(made).value();
@@ -241,9 +244,10 @@ Status LocalServer::Parts::buildGateway() {
 void LocalServer::Parts::buildReconcilers() {
   agent::DrcConfig drcConfig;
   drcConfig.reserved = options.reserved;
+  drcConfig.cacheClasses = options.cacheClasses;
   drc = std::make_unique<agent::Drc>(
       agent::Drc::Ports{control, *controller, machine, *applier, journal, *bridge, [this](GroupId group) { return bridge->sampleDemand(group); },
-                        [] { return linux::cpuRivals(::getpid()); }},
+                        [] { return linux::cpuRivals(::getpid()); }, cacheClasses.get()},
       drcConfig);
   tenants = std::make_unique<controller::TenantReconciler>(control, *store, *store, *bridge);
   controller::InstanceReconcilerConfig config;
