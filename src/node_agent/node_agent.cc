@@ -340,22 +340,6 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
   return plans;
 }
 
-// Of no group, that run or wait: thousandths of a thread. Beside groups at work they count by what they get beside one of the groups' threads, not by
-// their number: those of another nice value get less, or more.
-MilliCpu NodeAgent::threadsElsewhere() const {
-  MilliCpu threads = machineMeter_.use().used, used, wanted;
-  MilliCpu others = usedMeter_.use().used;
-  for (const auto& [id, meter] : meters_) {
-    const foreign::Use use = meter.use();
-    wanted += use.wanted;
-    used += use.used;
-  }
-  threads -= wanted;
-  others -= used;
-  if (used.value > 0) threads = MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value);
-  return std::max(MilliCpu(0), threads);
-}
-
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
   if (plan.inPool) return plan.entitlement;
   CpuSet homes;
@@ -363,11 +347,7 @@ MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
     const foreign::FoundContainer* container = member(id);
     if (container == nullptr || container->role != ContainerRole::Pause) homes |= home;
   }
-  MilliCpu owned;
-  for (const int cpu : homes) {
-    if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
-  }
-  return owned;
+  return capacityOf(homes);
 }
 
 int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
@@ -402,10 +382,7 @@ AgentReport NodeAgent::report() {
   if (mode_ == Mode::Enforce) {
     for (const std::string& condition : drc_->view().classes.conditions) report.remarks.push_back("cache classes: " + condition);
   }
-  report.elsewhere = threadsElsewhere();
-  const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
   const Plans plans = plansInForce();
-  std::vector<foreign::Forecast> forecasts;
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const auto found = plans.find(g);
     if (found == plans.end()) {
@@ -430,11 +407,9 @@ AgentReport NodeAgent::report() {
       group.containers.push_back(std::move(one));
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
-    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);
-    forecasts.push_back(group.forecast);
     report.groups.push_back(std::move(group));
   }
-  report.overall = foreign::overall(forecasts);
+  addForecasts(report);
   return report;
 }
 

@@ -124,10 +124,15 @@ class NodeAgent final : private agent::Drc::Listener {
   void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
   void setLoan(InstanceId id, const CpuSet& cpus);
   void parkLoans();
+  // node_agent_forecast.cc
+  void addForecasts(AgentReport& report) const;
+  [[nodiscard]] MilliCpu threadsElsewhere() const;
+  [[nodiscard]] MilliCpu capacityOf(const CpuSet& cpus) const;
+  [[nodiscard]] std::map<InstanceId, MilliCpu> partsOfPool(const AgentReport& report) const;
+  [[nodiscard]] foreign::Placement placementOf(const GroupReport& group, const std::map<InstanceId, MilliCpu>& parts, MilliCpu elsewhere) const;
   // node_agent.cc
   void planObserved();
   [[nodiscard]] Plans plansInForce() const;
-  [[nodiscard]] MilliCpu threadsElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);

@@ -35,6 +35,7 @@
 #include "serve/apply_manifests.h"
 #include "serve/bridge.h"
 #include "serve/choose_actuator.h"
+#include "serve/demo_keys.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
 #include "serve/log_keeper.h"
@@ -47,7 +48,6 @@ namespace coterie::serve {
 namespace {
 
 constexpr std::uint32_t kFirstTenantUser = 200'000;  // workers of tenant i run as this plus i, when we are root
-constexpr std::string_view kDemoLabel = "quickstart";
 constexpr Bytes kSystemMemory{256LL << 20};
 
 Status makeStateFolder(const std::string& path) {
@@ -342,18 +342,9 @@ Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
 }
 
 Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
-  std::vector<DemoKey> made;
-  const WallTime now = parts_->control.clock().wall();
-  for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) {
-    for (const auto& old : parts_->keys->list(name)) {
-      if (old.label != kDemoLabel || old.revoked) continue;
-      if (const Status revoked = parts_->keys->revoke(old.id, now); !revoked) return revoked.error();
-    }
-    auto key = parts_->keys->create(name, std::string(kDemoLabel), std::nullopt, now);
-    if (!key) return key.error();
-    made.push_back({name, key->key});
-  }
-  return made;
+  std::vector<TenantName> tenants;
+  for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) tenants.push_back(name);
+  return serve::makeDemoKeys(*parts_->keys, tenants, parts_->control.clock().wall());
 }
 
 std::vector<controller::ServiceSummary> LocalServer::services() const { return parts_->services->summaries(); }
