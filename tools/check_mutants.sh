@@ -16,7 +16,7 @@ cat >"$SCRATCH/tools/check_mutants.sh" <<<'exit 0'
 for folder in base model ports allocation agent; do cp -r "$ROOT/src/$folder" "$SCRATCH/src/"; done
 # Of the other folders only what these tests use; what cannot see the planner is not built again with each of its bugs.
 mkdir "$SCRATCH/src/testing" "$SCRATCH/src/linux"
-for name in machine_generator.h bench_report.h bench_report.cc manual_loop.h manual_loop.cc fake_cpu_controller.h fake_cpu_controller.cc; do
+for name in machine_generator.h bench_report.h bench_report.cc manual_loop.h manual_loop.cc fake_cpu_controller.h fake_cpu_controller.cc fake_cache_classes.h; do
   cp "$ROOT/src/testing/$name" "$SCRATCH/src/testing/"
 done
 cp "$ROOT"/src/linux/{execute_write,files}.{h,cc} "$SCRATCH/src/linux/"

@@ -27,11 +27,19 @@ std::shared_ptr<Streams::Stream> Streams::open(const std::shared_ptr<http::Reque
   auto stream = std::make_shared<Stream>();
   stream->request = request;
   streams_.push_back(stream);
+  if (streams_.size() == 1) beatLater();
   http::Response head;
   head.contentType = "application/json";
   request->startStream(std::move(head));
   request->onClientGone([this, stream] { close(stream); });
   return stream;
+}
+
+void Streams::beatLater() {
+  beat_ = loop_.after(kBeatInterval, [this] {
+    for (const auto& stream : List(streams_)) push(stream, "\n");  // a push may end one
+    if (!streams_.empty()) beatLater();
+  });
 }
 
 void Streams::push(const std::shared_ptr<Stream>& stream, std::string_view lines) {

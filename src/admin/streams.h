@@ -1,6 +1,7 @@
 // Answers that go on line by line until the client leaves: watches, and followers that poll.
 //
-// A client that reads too slowly is cut off (http::Limits.streamBacklog); it may watch again from where it was. Thread rule: the loop's thread.
+// While nothing is to be said, an empty line each kBeatInterval says that the server is there: who hears none for several of them knows that it is
+// not. A client that reads too slowly is cut off (http::Limits.streamBacklog); it may watch again from where it was. Thread rule: the loop's thread.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@ namespace coterie::admin {
 class Streams {
  public:
   static constexpr Nanos kFollowInterval = Millis(250);
+  static constexpr Nanos kBeatInterval = Seconds(5);
 
   struct Stream {
     std::shared_ptr<http::RequestContext> request;
@@ -41,9 +43,11 @@ class Streams {
  private:
   using List = std::list<std::shared_ptr<Stream>>;
   void poll(const std::shared_ptr<Stream>& stream);
+  void beatLater();
   static void release(Stream& stream);
 
   EventLoop& loop_;
+  TimerHandle beat_;
   List streams_;                                            // shared with callbacks that may still come after the end
   std::shared_ptr<List> closed_{std::make_shared<List>()};  // released on a turn of their own
 };

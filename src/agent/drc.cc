@@ -66,6 +66,7 @@ Status Drc::Impl::start() {
   });
   started_ = true;
   placeSystem();
+  beginClasses();
   pollTimer_ = ports_.loop.after(config_.pollInterval, [this] { poll(); });
   schedule(Trigger::Start);
   return {};
@@ -73,6 +74,7 @@ Status Drc::Impl::start() {
 
 void Drc::Impl::adoptMachine(Machine machine) {
   machine_ = std::move(machine);
+  memoryMap_.emplace(machine_);
   reserved_ = (config_.reserved ? *config_.reserved : defaultReserved(machine_)) & machine_.allowed;
   ancestors_ &= machine_.online;  // cgroup v1 cuts CPUs that went offline by itself
   memoryFree_ = ports_.machine.memoryFree();
@@ -273,6 +275,7 @@ void Drc::Impl::shutDown() {
   started_ = false;
   for (TimerHandle* timer : {&pollTimer_, &tickTimer_, &deadlineTimer_, &againTimer_, &burstTimer_}) timer->reset();
   if (current_.batch) current_.batch->cancelWaiting();
+  if (classes_) classes_->shutDown();
   ports_.controller.restore();
 }
 
@@ -283,6 +286,7 @@ void Drc::Impl::poll() {
   pollMemory();
   accountUse();
   if (frozen_ || current_.batch) return;
+  checkClasses();
   for (auto& [id, container] : containers_) {
     if (!container.ready || container.registered) continue;
     registerContainer(container);
@@ -304,6 +308,7 @@ void Drc::Impl::pollMachine() {
   sets_ = *sets;
   adoptMachine(std::move(*machine));
   placeSystem();
+  if (classes_) classes_->lookAgain();
   schedule(Trigger::MachineChanged);
 }
 
@@ -352,14 +357,26 @@ std::optional<GroupView> Drc::Impl::explainGroup(GroupId id) const {
   for (ContainerView& container : view.containers) {
     if (const auto observed = ports_.controller.observe(container.instance)) container.observed = *observed;
   }
+  view.cacheClass = cacheClassOf(found->second);
   view.changes.assign(found->second.changes.begin(), found->second.changes.end());
   return view;
 }
 
 DrcView Drc::Impl::view() const {
   const CpuControllerTraits& traits = ports_.controller.traits();
-  return {traits.name, traits.caveats, config_.allocation.policy, frozen_, machine_.online, machine_.allowed, reserved_, pool_, plans_, stepsApplied_,
-          trigger_,    rivals_};
+  return {traits.name,
+          traits.caveats,
+          config_.allocation.policy,
+          frozen_,
+          machine_.online,
+          machine_.allowed,
+          reserved_,
+          pool_,
+          plans_,
+          stepsApplied_,
+          trigger_,
+          rivals_,
+          classes_ ? classes_->view() : ClassesView{}};
 }
 
 Drc::Drc(Ports ports, DrcConfig config) : impl_(std::make_unique<Impl>(std::move(ports), std::move(config))) {}

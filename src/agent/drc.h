@@ -13,8 +13,9 @@
 // back (drift is repaired: of one container a few times a minute, then it is contested, which is said with the names of programs that may be at it);
 // every 10 ms while something is queued or lent; else nothing. Memory: every five seconds what is free of each node, and of each container what is
 // resident and whether it waits (PSI); a plan follows where that has changed by more than noise (drc_memory.cc). Before a container answers, what it
-// is expected to need counts. Cost: a plan is what planner.h says plus O(containers) system calls. Thread rule: everything on the control loop,
-// callbacks included; never called from inside a call. Source: Liu & Guitart, IEEE CLOUD 2025 (dynamic resource controller).
+// is expected to need counts. Cache classes follow the plan of CPUs (class_keeper.h). Cost: a plan is what planner.h says plus O(containers) system
+// calls. Thread rule: everything on the control loop, callbacks included; never called from inside a call. Source: Liu & Guitart, IEEE CLOUD 2025
+// (dynamic resource controller).
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,18 @@
 #include <vector>
 
 #include "agent/apply_batch.h"
+#include "agent/class_keeper.h"
 #include "agent/demand.h"
 #include "agent/home_journal.h"
 #include "allocation/decide.h"
 #include "allocation/isolation.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/cache_class.h"
 #include "model/container_role.h"
 #include "model/ids.h"
 #include "model/machine.h"
+#include "ports/cache_classes.h"
 #include "ports/clock.h"
 #include "ports/container_runtime.h"
 #include "ports/cpu_controller.h"
@@ -103,6 +107,8 @@ struct DrcConfig {
   Nanos burstMost{Millis(100)};    // or has lasted so long
   int repairsPerMinute{6};         // of one container's drift; beyond that it is left alone for the rest of the minute
   std::size_t changesKept{50};     // per group, for explain
+  // Of whom caches are divided, where there is a port for it.
+  CacheClassMode cacheClasses{CacheClassMode::Auto};
 };
 
 enum class Trigger : std::uint8_t {
@@ -169,6 +175,7 @@ struct GroupView {
   std::vector<allocation::Reason> reasons;  // of the last plan, about this group
   std::vector<PlacementChange> changes;     // oldest first
   GroupCounters counters;
+  std::string cacheClass{};  // what it has of the caches, a sentence; empty: no classes are in force
 };
 
 struct DrcView {
@@ -181,6 +188,7 @@ struct DrcView {
   std::int64_t stepsApplied{0};
   std::optional<Trigger> lastTrigger;
   std::string rivals;  // programs that set CPUs, as seen when a container became contested last; empty: none known
+  ClassesView classes{};
 };
 
 class Drc {
@@ -203,6 +211,9 @@ class Drc {
     Listener& listener;
     std::function<DemandSample(GroupId)> sampleDemand;  // the gateway's figures now
     std::function<std::string()> rivals = {};           // names programs here that set other processes' CPUs; none: not looked for
+    CacheClasses* cacheClasses{nullptr};
+    // Of a container, now; none: the one that was told with it.
+    std::function<std::vector<int>(InstanceId)> processes = {};
   };
 
   Drc(Ports ports, DrcConfig config);

@@ -331,7 +331,8 @@ void Drc::Impl::announce() {
 }
 
 bool Drc::Impl::memoryOff(const ContainerRecord& container, const ObservedContainer& seen) const {
-  return ports_.controller.traits().memoryNodes && !container.wanted.memoryNodes.empty() && seen.memoryNodes != container.wanted.memoryNodes;
+  return ports_.controller.traits().memoryNodes && seen.memoryHeld && !container.wanted.memoryNodes.empty() &&
+         seen.memoryNodes != container.wanted.memoryNodes;
 }
 
 // It has what was written, and the kernel grants less or other CPUs: somebody changed a set above (cgroups v2 allows that; v1 does not).

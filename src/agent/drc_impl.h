@@ -1,5 +1,5 @@
-// The inside of Drc, in five files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back,
-// repair), drc_load.cc (demand, loan lanes, use), drc_memory.cc (memory of nodes and containers). Not for others.
+// The inside of Drc, in six files: drc.cc (events and views), drc_plan.cc (snapshot, decide, wanted state), drc_apply.cc (batches, read back,
+// repair), drc_load.cc (demand, loan lanes, use), drc_memory.cc (memory of nodes and containers), drc_classes.cc (cache classes). Not for others.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "agent/drc.h"
 #include "allocation/layout.h"
+#include "allocation/memory_map.h"
 #include "allocation/planner.h"
 
 namespace coterie::agent {
@@ -189,6 +190,11 @@ class Drc::Impl {
   void pollMemory();
   [[nodiscard]] bool nodesChanged();
   [[nodiscard]] bool memoryChanged(ContainerRecord& container, Instant now) const;
+  // drc_classes.cc
+  void beginClasses();
+  void followClasses();
+  void checkClasses();
+  [[nodiscard]] std::string cacheClassOf(const GroupRecord& group) const;
   // drc_load.cc
   void tick();
   void armTick();
@@ -203,6 +209,7 @@ class Drc::Impl {
   Ports ports_;
   DrcConfig config_;
   Machine machine_;
+  std::optional<allocation::MemoryMap> memoryMap_;  // of it
   MachineSets sets_;
   CpuSet reserved_;
   IsolationUnits units_;
@@ -234,6 +241,7 @@ class Drc::Impl {
   std::int64_t plans_{0};
   std::int64_t stepsApplied_{0};
   std::string rivals_;
+  std::optional<ClassKeeper> classes_;  // none: no port, or switched off
   TimerHandle pollTimer_, tickTimer_, deadlineTimer_, againTimer_, burstTimer_;
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // posted callbacks outlive this object
 };

@@ -65,6 +65,25 @@ TEST(DrcMemory, WhatOneIsExpectedToNeedCountsBeforeItHasIt) {
   EXPECT_EQ(rig.nodes(10).count(), 1);
 }
 
+// Of other people's containers, some have nodes that somebody chose: nothing is written, it is no drift, and nothing is paid for.
+TEST(DrcMemory, NodesThatSomebodyChoseAreLeftAndTheOthersFollow) {
+  MemoryRig rig(twoNodes());
+  rig.kernel.keepMemory(InstanceId(10));
+  rig.come(1, 10, gibibytes(3));
+  rig.come(2, 20, gibibytes(3));
+  rig.loop.advance(30s);
+  const auto operations = rig.kernel.takeOperations();
+  const auto writes = [&](const std::string& what) {
+    return std::count_if(operations.begin(), operations.end(), [&](const std::string& one) { return one.starts_with(what); });
+  };
+  EXPECT_EQ(writes("mems 10"), 0);
+  EXPECT_GE(writes("mems 20"), 1);
+  EXPECT_EQ(rig.nodes(20).count(), 1);
+  EXPECT_TRUE(rig.drc->settled());
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.driftRepairs, 0);
+  EXPECT_FALSE(rig.said(1, ReasonCode::MemoryNarrowDeferred));
+}
+
 // kubernetes#113130: two nodes of 220 GB; a pod of 240 GB, one of 20 GB that goes, one of 10 GB. After a restart the last one was refused, because
 // memory was given out anew in another order.
 std::string story113130(PolicyName policy) {

@@ -29,6 +29,7 @@ void Drc::Impl::planNow() {
   addPlacings(steps, observed);
   doWithoutStuck(steps, observed);
   apply(steps);
+  followClasses();
   armTick();
 }
 
@@ -70,10 +71,12 @@ allocation::ContainerState Drc::Impl::containerState(const ContainerRecord& cont
       state.home -= barredBy(owner, other.home, group);  // one of the two may be isolated since that plan
     }
   }
-  if (seen == observed.end()) return state;  // loading, or beyond control
-  state.memoryNodes = seen->second.memoryNodes;
+  if (seen == observed.end()) return state;   // loading, or beyond control
+  const bool held = seen->second.memoryHeld;  // else there is nothing to write, and nothing to pay for
+  state.memoryNodes = held ? seen->second.memoryNodes : container.wanted.memoryNodes;
+  if (!held && state.memoryNodes.empty()) state.memoryNodes = memoryMap_->nearest(placed ? seen->second.home : state.home);
   // Nothing was written yet: what it loaded lies wherever it pleased, and moving that has its price.
-  if (state.memoryNodes.empty() && ports_.controller.traits().memoryNodes && container.resident.value > 0) {
+  if (held && state.memoryNodes.empty() && ports_.controller.traits().memoryNodes && container.resident.value > 0) {
     for (const MemoryNode& node : machine_.memoryNodes) state.memoryNodes.add(node.id);
   }
   if (placed) {

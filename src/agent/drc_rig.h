@@ -19,6 +19,7 @@
 
 #include "agent/drc.h"
 #include "linux/execute_write.h"
+#include "testing/fake_cache_classes.h"
 #include "testing/fake_cpu_controller.h"
 #include "testing/machine_generator.h"
 #include "testing/manual_loop.h"
@@ -201,6 +202,8 @@ struct DrcRig {
   std::vector<std::string> breaches;
   DrcConfig settings;
   HomeJournal* journal;
+  std::unique_ptr<testing::FakeCacheClasses> classes;    // none: the kernel's are not looked for
+  std::map<InstanceId, std::vector<int>> moreProcesses;  // beside the one that was told
   std::unique_ptr<Drc> drc;
 
   explicit DrcRig(int cpus, HomeJournal* kept = nullptr, DrcConfig config = {}) : DrcRig(flatMachine(cpus), kept, std::move(config)) {}
@@ -214,12 +217,25 @@ struct DrcRig {
   }
   void begin() {
     drc = std::make_unique<Drc>(Drc::Ports{loop, kernel, machine, applier, *journal, lanes, [this](GroupId group) { return demand[group]; },
-                                           [] { return std::string("kubelet"); }},
+                                           [] { return std::string("kubelet"); }, classes.get(), [this](InstanceId id) { return processesOf(id); }},
                                 settings);
     EXPECT_TRUE(drc->start().ok());
   }
+  // Anew, on a kernel with these cache classes; before anything is told.
+  void useClasses(std::unique_ptr<testing::FakeCacheClasses> kernelsClasses) {
+    drc.reset();
+    classes = std::move(kernelsClasses);
+    begin();
+  }
+  [[nodiscard]] std::vector<int> processesOf(InstanceId id) const {
+    std::vector<int> all;
+    if (const auto first = processes.find(id); first != processes.end()) all.push_back(first->second.pid);
+    if (const auto more = moreProcesses.find(id); more != moreProcesses.end()) all.insert(all.end(), more->second.begin(), more->second.end());
+    return all;
+  }
   // The agent was killed, its containers live on, and another one finds them: all are told in one turn, as at start.
   void restart(ManualApplier::InFlight inFlight, HomeJournal& with, const std::vector<GroupSpec>& specs) {
+    static_cast<void>(noteHeld());  // who was in the pool by the last plan: what hangs may be made by it
     drc.reset();
     applier.killed(inFlight);
     kernel.agentKilled();
@@ -230,6 +246,7 @@ struct DrcRig {
     for (const GroupSpec& group : specs) drc->setGroup(group);
     for (const auto& [instance, group] : groupOf) drc->instanceStarting(group, instance);
     for (const auto& [instance, group] : groupOf) tellReady(group, processes.at(instance));
+    static_cast<void>(noteHeld());  // who is in the pool by a hint
   }
   GroupSpec spec(int id, std::int64_t weight = 100) {
     GroupSpec group;
@@ -280,8 +297,8 @@ struct DrcRig {
     demand[GroupId(group)] = {MilliRps(queued * 1000), run, queued, queued > 0};
     if (queued > 0) drc->demandChanged(GroupId(group));
   }
-  // H1 by what the kernel holds, after every write: one owner per CPU, unless both came to it as members of the pool.
-  void checkHomes() {
+  // What every group holds; what it has, or has a place on, from when it was in the pool is noted.
+  std::map<GroupId, CpuSet> noteHeld() {
     std::set<InstanceId> hangs;  // also before it is found to
     for (const ApplyStep* step : applier.hanging()) {
       if (const Written written = writtenBy(*step); written.field == "home") hangs.insert(written.container);
@@ -312,11 +329,18 @@ struct DrcRig {
       if (seen.ok() && !seen->vanished && astray.count(instance) == 0) held[group] |= seen->home;
       wanted[group] |= drc->plannedHome(instance);
     }
-    if (applier.open().empty()) std::erase_if(visiting, [&](const auto& one) { return !held[one.second].contains(one.first); });
-    std::map<int, GroupId> owner;
     for (const auto& [group, cpus] : held) {
       const CpuSet claimed = cpus | wanted[group];
       pooled[group] = pool.count(group) > 0 ? claimed : pooled[group] & claimed;
+    }
+    return held;
+  }
+  // H1 by what the kernel holds, after every write: one owner per CPU, unless both came to it as members of the pool.
+  void checkHomes() {
+    std::map<GroupId, CpuSet> held = noteHeld();
+    if (applier.open().empty()) std::erase_if(visiting, [&](const auto& one) { return !held[one.second].contains(one.first); });
+    std::map<int, GroupId> owner;
+    for (const auto& [group, cpus] : held) {
       for (const int cpu : cpus) {
         const auto [found, fresh] = owner.try_emplace(cpu, group);
         if (!fresh && shared.count({cpu, found->second, group}) > 0) continue;

@@ -83,6 +83,7 @@ class KernelWatch {
       if (written.field == "home" && rig_.groupOf.count(written.container) > 0) homes[rig_.groupOf.at(written.container)] |= written.set;
     }
     known_ = trespasses(homes);
+    online_ = rig_.drc->machine().online;
     for (const auto& [instance, group] : rig_.groupOf) {
       if (farMemory(instance)) far_.insert(instance);
       placed_[instance] = !rig_.home(instance.value).empty();
@@ -90,6 +91,7 @@ class KernelWatch {
   }
 
   void check() {
+    lookAtMachine();
     rig_.checkHomes();
     checkIsolation();
     const CpuSet reserved = *rig_.settings.reserved;
@@ -129,9 +131,16 @@ class KernelWatch {
     return !needed.isSubsetOf(seen->memoryNodes);
   }
 
+  // What the agent does not know of a CPU that has come, and who stands there when it learns of it, is not its doing.
+  void lookAtMachine() {
+    if (rig_.drc->machine().online == online_) return;
+    online_ = rig_.drc->machine().online;
+    known_.merge(trespasses(homesNow()));
+  }
+
   // Units are those of the whole machine, so that they are the same whatever goes offline and whenever the agent sees it.
   [[nodiscard]] std::set<Trespass> trespasses(std::map<GroupId, CpuSet> homes) const {
-    for (auto& [group, home] : homes) home &= rig_.machine.read()->online;
+    for (auto& [group, home] : homes) home &= rig_.machine.read()->online & rig_.drc->machine().online;
     return trespassesOf(rig_, whole_, homes);
   }
 
@@ -145,6 +154,7 @@ class KernelWatch {
 
   void beforeWrite(const ApplyStep& step) {
     ++writes_;
+    lookAtMachine();
     const Written written = writtenBy(step);
     for (const ApplyStep* other : rig_.applier.hanging()) {
       const Written hanging = writtenBy(*other);
@@ -183,6 +193,7 @@ class KernelWatch {
   DrcRig& rig_;
   Machine whole_;
   std::set<Trespass> known_;
+  CpuSet online_;             // as the agent knew it when that was accepted
   std::set<InstanceId> far_;  // whose memory was not near when that was accepted
   std::set<InstanceId> memoryWritten_;
   std::map<InstanceId, bool> placed_;

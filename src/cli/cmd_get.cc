@@ -66,8 +66,7 @@ int watch(Context& context, const GetOptions& options, const std::string& kind, 
           const std::string& version) {
   const std::string target = collectionPath(kind, nameSpace) + "?watch=1&resourceVersion=" + version;
   const Detail detail = options.output == "wide" ? Detail::Wide : Detail::Usual;
-  std::string failed;
-  const Status status = context.server().stream(target, Millis(0), [&](const Value& change) {
+  const Status status = context.server().stream(target, ServerLink::Ends::Never, [&](const Value& change) {
     const Value* object = change.find("object");
     if (object == nullptr) return http::Client::Next::Continue;
     if (!options.names.empty() && std::find(options.names.begin(), options.names.end(), metadataText(*object, "name")) == options.names.end())

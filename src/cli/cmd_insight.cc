@@ -206,7 +206,7 @@ int events(Context& context, const EventOptions& options) {
   std::ostream& out = context.terminal.out;
   Table table({"LAST", "COUNT", "OBJECT", "REASON", "MESSAGE"});
   if (options.watch) {
-    const Status status = context.server().stream(target + "&watch=1", Millis(0), [&](const Value& value) {
+    const Status status = context.server().stream(target + "&watch=1", ServerLink::Ends::Never, [&](const Value& value) {
       if (options.output == "json") {
         out << text::printJson(value) << "\n";
       } else {
@@ -241,7 +241,7 @@ int logs(Context& context, const ServiceOptions& options) {
   std::ostream& out = context.terminal.out;
   bool any = false;
   const Status status = context.server().stream(*path + "?tail=" + std::to_string(options.tail) + (options.follow ? "&follow=1" : ""),
-                                                options.follow ? Millis(0) : Millis(30'000), [&](const Value& value) {
+                                                options.follow ? ServerLink::Ends::Never : ServerLink::Ends::Itself, [&](const Value& value) {
                                                   any = true;
                                                   const auto line = admin::decodeLogLine(value);
                                                   out << styled(clockText(line.time.micros) + " [" + std::to_string(line.instance.value) + "]",

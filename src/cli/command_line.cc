@@ -129,7 +129,7 @@ int Context::usage(const std::string& message) const {
 std::int64_t Context::nowMicros() const { return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 int exitCode(const Error& error) {
-  if (error.reason == "Unreachable" || error.reason == "ConnectionLost") return kUnreachable;
+  if (error.reason == "Unreachable" || error.reason == "ConnectionLost" || error.reason == "ServerEnded") return kUnreachable;
   if (error.code == Code::NotFound) return kNotFound;
   if (error.code == Code::Conflict) return kConflict;
   // What people typed, as far as the CLI itself judges it.

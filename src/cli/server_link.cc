@@ -18,6 +18,8 @@ namespace coterie::cli {
 namespace {
 
 constexpr Seconds kSilence{5};
+constexpr Seconds kMissedBeat{8};  // of one each five seconds (admin/streams.h)
+constexpr Millis kConnects{5000}, kStreamSilence{30'000};
 
 Code codeOf(int status) {
   static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied,  Code::NotFound,
@@ -27,6 +29,10 @@ Code codeOf(int status) {
     if (httpStatus(code) == status) return code;
   }
   return status / 100 == 4 ? Code::InvalidArgument : Code::Internal;
+}
+
+void tellSilence(Seconds time) {
+  std::fprintf(stderr, "coterie: the server has not answered for %lld s; waiting for it\n", static_cast<long long>(time.count()));
 }
 
 }  // namespace
@@ -64,9 +70,7 @@ ServerLink::ServerLink(const std::string& stateFolder, To to)
       to_(to),
       socket_(stateFolder + "/" + std::string(to == To::Server ? kAdminSocket : kAgentSocket)),
       client_(http::Client::unixSocket(socket_)) {
-  client_.whenSilent(kSilence, [] {
-    std::fprintf(stderr, "coterie: the server has not answered for %lld s; waiting for it\n", static_cast<long long>(kSilence.count()));
-  });
+  client_.whenSilent(kSilence, [] { tellSilence(kSilence); });
 }
 
 Error ServerLink::explain(const Error& error) const {
@@ -106,12 +110,26 @@ Result<Value> ServerLink::call(const std::string& method, const std::string& tar
   return text::parseJson(response->body.empty() ? std::string_view("{}") : std::string_view(response->body));
 }
 
-Status ServerLink::stream(const std::string& target, Millis idle, const std::function<http::Client::Next(const Value&)>& onValue) {
-  http::Client client = http::Client::unixSocket(socket_, {Millis(5000), idle});
+Status ServerLink::stream(const std::string& target, Ends ends, const std::function<http::Client::Next(const Value&)>& onValue) {
+  const Seconds patience = ends == Ends::Never ? kMissedBeat : kSilence;
+  http::Client client = http::Client::unixSocket(socket_, {kConnects, kStreamSilence - Millis(patience)});
+  client.whenSilent(patience, [patience] { tellSilence(patience); });
+  bool stopped = false;
   const auto response = client.stream({"GET", target, {}, {}}, [&](std::string_view line) {
     const auto value = text::parseJson(line);
-    return value.ok() ? onValue(*value) : http::Client::Next::Continue;
+    if (!value.ok()) return http::Client::Next::Continue;
+    const http::Client::Next next = onValue(*value);
+    stopped = next == http::Client::Next::Stop;
+    return next;
   });
+  const bool cut = !response.ok() && response.error().reason == "ConnectionLost";
+  if (ends == Ends::Never && !stopped && (cut || (response.ok() && response->status / 100 == 2))) {
+    const std::string again = to_ == To::Server ? "serve" : "agent --config FILE";
+    return Error{Code::Unavailable, "ServerEnded",
+                 "the server at " + socket_ +
+                     " has ended, or cut this off\n  see whether it is there:  coterie version\n  start it again:           coterie " + again +
+                     " --state " + stateFolder_};
+  }
   if (!response.ok()) return explain(response.error());
   if (response->status / 100 != 2) return errorOf(*response);
   return {};

@@ -24,8 +24,10 @@ class ServerLink {
 
   [[nodiscard]] Result<Value> get(const std::string& target) { return call("GET", target, std::nullopt); }
   [[nodiscard]] Result<Value> call(const std::string& method, const std::string& target, const std::optional<Value>& body);
-  // Each line of the answer as a value, until it ends or onValue says Stop. idle: the longest silence; 0: any.
-  [[nodiscard]] Status stream(const std::string& target, Millis idle, const std::function<http::Client::Next(const Value&)>& onValue);
+  // Each line of the answer as a value, until onValue says Stop or the answer ends, which is an error (Unavailable/ServerEnded) of one that goes on
+  // for ever. Its server says each few seconds that it is there: half a minute of silence is one, too.
+  enum class Ends : std::uint8_t { Itself, Never };
+  [[nodiscard]] Status stream(const std::string& target, Ends ends, const std::function<http::Client::Next(const Value&)>& onValue);
 
  private:
   [[nodiscard]] Error explain(const Error& error) const;

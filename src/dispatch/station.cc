@@ -38,12 +38,12 @@ void Station::setService(ServiceId id, const ServiceOptions& options) {
   service.estimates.setInitial(options.initialRun);
 }
 
-void Station::removeService(ServiceId id) {
+void Station::removeService(ServiceId id, Instant now) {
   Service& service = serviceOf(id);
   service.removed = true;
   while (!service.backlog.empty()) {
     const Leaf& leaf = leaves_[leafFor(TenantId(static_cast<std::int32_t>(service.backlog.top())), id)];
-    drop(queues_.first(leaf.root), {RefusalReason::ServiceRemoved, Seconds(1), 0});
+    drop(queues_.first(leaf.root), {RefusalReason::ServiceRemoved, Seconds(1), 0}, now);
   }
 }
 
@@ -163,7 +163,7 @@ void Station::dropExpired(Instant now, Decisions& out) {
   while (!expiries_.empty() && nodes_[expiries_.top()].latestStart < now) {
     const Index id = expiries_.top();
     serviceOf(nodes_[id].request.service).margin.record(false, now);
-    drop(id, {RefusalReason::ExpiredInQueue, Nanos{}, 0});
+    drop(id, {RefusalReason::ExpiredInQueue, Nanos{}, 0}, now);
   }
   out.drops.insert(out.drops.end(), pendingDrops_.begin(), pendingDrops_.end());
   pendingDrops_.clear();
@@ -214,7 +214,7 @@ void Station::completed(RequestHandle handle, const Usage& usage, Outcome outcom
   const SlotId slotId = node.slot;
   Slot& slot = slotOf(slotId);
   slot.request = kNone;
-  release(id);
+  release(id, now);
   if (slot.leaving) {
     slot = Slot{};
     freeSlotIds_.push_back(slotId);
@@ -223,16 +223,19 @@ void Station::completed(RequestHandle handle, const Usage& usage, Outcome outcom
   }
 }
 
-CancelResult Station::cancel(RequestHandle handle) {
+CancelResult Station::cancel(RequestHandle handle, Instant now) {
   const Node* node = find(handle);
   if (node == nullptr) return CancelResult::Unknown;
   if (node->state == State::Running) return CancelResult::Running;
   dequeue(handle.index);
-  release(handle.index);
+  release(handle.index, now);
   return CancelResult::Removed;
 }
 
-void Station::release(Index id) {
+// A tenant counts as active for a while from when its last request is gone.
+void Station::release(Index id, Instant now) {
+  const TenantId tenant = nodes_[id].request.tenant;
+  if (const TenantStats& stats = tenantOf(tenant).stats; stats.queued == 0 && stats.inFlight == 0) moveToNewest(tenant, now);
   nodes_[id].state = State::Free;
   freeNodes_.push_back(id);
 }

@@ -110,7 +110,7 @@ enum class CancelResult : std::uint8_t {
 class Station {
  public:
   static constexpr Nanos kOverrunStep = Millis(10);
-  static constexpr Nanos kActiveWindow = Seconds(10);  // a tenant seen this recently counts in the shares that admission predicts with
+  static constexpr Nanos kActiveWindow = Seconds(10);  // see enqueue()
 
   explicit Station(const StationOptions& options = {});
 
@@ -122,7 +122,7 @@ class Station {
   void setService(ServiceId service, const ServiceOptions& options);
   // Queued requests are dropped (in the next Decisions); running ones complete as usual; later ones are refused with NoInstance. Remove its slots
   // before.
-  void removeService(ServiceId service);
+  void removeService(ServiceId service, Instant now);
 
   // Slots. A new slot is open and free. A closed one finishes what it runs and gets nothing new (parked loan lanes, own lanes beyond the allocation).
   SlotId addSlot(ServiceId service, SlotClass slotClass, std::uint64_t cookie);
@@ -132,7 +132,8 @@ class Station {
   // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, size, tenant's caps, probe, in time, slack,
   // shared caps.
   //   wait(r) = residual run of the service's next slot + (cost of the tenant's queue for this service with deadline <= d) / C
-  //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged
+  //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged.
+  //             Active: it came, or had a request queued or running, even if nobody asked meanwhile
   //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts
   //   (estimates.h)
   [[nodiscard]] Admission enqueue(const Request& request, Instant now);
@@ -143,7 +144,7 @@ class Station {
 
   // The request's slot is free again (the worker confirmed its end). Stale handles are ignored.
   void completed(RequestHandle request, const Usage& usage, Outcome outcome, Instant now);
-  CancelResult cancel(RequestHandle request);
+  CancelResult cancel(RequestHandle request, Instant now);
 
   // When next() must run though nothing else happens: an expiry, or an overrun to charge while somebody waits.
   [[nodiscard]] std::optional<Instant> nextEvent() const;
@@ -194,8 +195,8 @@ class Station {
     TenantStats stats;
     Nanos queuedCost{};
     bool fresh{false};   // came from idle at S = V and has not been served since
-    bool active{false};  // in the list by last arrival
-    Instant lastSeen{};
+    bool active{false};  // in the list by lastSeen
+    Instant lastSeen{};  // its last arrival, or when its last request was gone
     TenantId previous;
     TenantId following;
     std::vector<Index> leaves;  // by service; kNone: none yet
@@ -256,7 +257,7 @@ class Station {
   void chargeOverruns(Instant now);
   void dropExpired(Instant now, Decisions& out);
   [[nodiscard]] Node* find(RequestHandle handle);
-  void release(Index id);
+  void release(Index id, Instant now);
 
   // Admission (station_admission.cc).
   void touch(TenantId id, Instant now);
@@ -266,13 +267,13 @@ class Station {
   [[nodiscard]] std::optional<Refusal> checkCaps(const Request& request, const Estimate& estimate) const;
   [[nodiscard]] std::optional<Refusal> checkTime(const Request& request, const Estimate& estimate, Leaf& leaf, Instant now);
   struct Scope;
-  [[nodiscard]] std::optional<Refusal> makeRoom(const Request& request);
-  [[nodiscard]] std::optional<Refusal> makeRoomIn(const Scope& scope, const Request& request);
+  [[nodiscard]] std::optional<Refusal> makeRoom(const Request& request, Instant now);
+  [[nodiscard]] std::optional<Refusal> makeRoomIn(const Scope& scope, const Request& request, Instant now);
   [[nodiscard]] TenantId furthestOver(const Scope& scope, const Request& request, bool byBytes) const;
   [[nodiscard]] Index latestQueued(TenantId tenant, ServiceId only) const;
   [[nodiscard]] RequestHandle insert(const Request& request, const Estimate& estimate, Index leaf, Instant latestStart);
   void dequeue(Index id);
-  void drop(Index id, const Refusal& refusal);
+  void drop(Index id, const Refusal& refusal, Instant now);
 
   StationOptions options_;
   std::vector<Tenant> tenants_;    // by TenantId

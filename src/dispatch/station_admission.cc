@@ -43,7 +43,7 @@ Admission Station::enqueue(const Request& wanted, Instant now) {
   if (!probe) {
     if (const auto refusal = checkTime(request, estimate, leaves_[leafIndex], now)) return refuse(*refusal);
   }
-  if (const auto refusal = makeRoom(request)) return refuse(*refusal);
+  if (const auto refusal = makeRoom(request, now)) return refuse(*refusal);
   return {insert(request, estimate, leafIndex, probe ? request.deadline : request.deadline - estimate.t50), {}};
 }
 
@@ -86,7 +86,7 @@ std::optional<Refusal> Station::checkTime(const Request& request, const Estimate
   return std::nullopt;
 }
 
-// --- Whose share: tenants seen in the last 10 s, in a list by last arrival ---
+// --- Whose share: tenants with work here now or in the last 10 s, in a list by when they were last seen ---
 
 void Station::touch(TenantId id, Instant now) {
   moveToNewest(id, now);
@@ -114,7 +114,7 @@ void Station::forgetInactive(Instant now) {
     const TenantId id = oldestActive_;
     Tenant& tenant = tenantOf(id);
     if (tenant.stats.queued > 0 || tenant.stats.inFlight > 0) {
-      moveToNewest(id, now);  // still here: seen now
+      moveToNewest(id, now);  // it is here
       continue;
     }
     oldestActive_ = tenant.following;
@@ -139,15 +139,15 @@ struct Station::Scope {
   RefusalReason reason;
 };
 
-std::optional<Refusal> Station::makeRoom(const Request& request) {
+std::optional<Refusal> Station::makeRoom(const Request& request, Instant now) {
   const Service& service = serviceOf(request.service);
   const Scope own{request.service, service.options.caps, service.queued, service.queuedBytes, RefusalReason::ServiceQueueFull};
   const Scope all{ServiceId(), options_.caps, queued_, queuedBytes_, RefusalReason::StationFull};
-  if (auto refusal = makeRoomIn(own, request)) return refusal;
-  return makeRoomIn(all, request);
+  if (auto refusal = makeRoomIn(own, request, now)) return refusal;
+  return makeRoomIn(all, request, now);
 }
 
-std::optional<Refusal> Station::makeRoomIn(const Scope& scope, const Request& request) {
+std::optional<Refusal> Station::makeRoomIn(const Scope& scope, const Request& request, Instant now) {
   while (true) {
     const bool tooMany = scope.caps.requests > 0 && scope.queued >= scope.caps.requests;
     const bool tooBig = scope.caps.bytes.value > 0 && scope.queuedBytes + request.bytes.value > scope.caps.bytes.value;
@@ -157,7 +157,7 @@ std::optional<Refusal> Station::makeRoomIn(const Scope& scope, const Request& re
     const Index latest = latestQueued(victim, scope.service);
     if (latest == kNone || (victim == request.tenant && nodes_[latest].request.deadline <= request.deadline))
       return later(scope.reason, kLeastRetry, limit);
-    drop(latest, later(RefusalReason::DisplacedByShare, kLeastRetry, limit));
+    drop(latest, later(RefusalReason::DisplacedByShare, kLeastRetry, limit), now);
   }
 }
 
@@ -271,11 +271,11 @@ void Station::dequeue(Index id) {
   updateReady(leaf.service);
 }
 
-void Station::drop(Index id, const Refusal& refusal) {
+void Station::drop(Index id, const Refusal& refusal, Instant now) {
   ++tenantOf(nodes_[id].request.tenant).stats.dropped;
   pendingDrops_.push_back({nodes_[id].request.cookie, refusal});
   dequeue(id);
-  release(id);
+  release(id, now);
 }
 
 }  // namespace coterie::dispatch

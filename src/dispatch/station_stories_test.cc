@@ -270,7 +270,7 @@ TEST(Stories, CancelledWorkIsCharged) {
     const auto& dispatch = decisions.dispatches[0];
     const bool storms = dispatch.cookie == 0;
     if (storms) {
-      EXPECT_EQ(station.cancel(dispatch.request), CancelResult::Running);
+      EXPECT_EQ(station.cancel(dispatch.request, now), CancelResult::Running);
     }
     now += storms ? Millis(4) : Millis(10);
     held[dispatch.cookie] += storms ? Millis(4) : Millis(10);

@@ -7,12 +7,34 @@ namespace coterie::foreign {
 
 namespace {
 
-constexpr double kLikely = 0.75;
+constexpr double kHelps = 0.5;
 constexpr MilliCpu kAtWork{20};  // less than a fiftieth of a CPU is nothing to judge by
 
-Gain gainOf(double share, double relief) {
-  const double at[] = {share, share * std::pow(relief, kLikely), share * relief};
-  return {std::min(at[0], at[2]), at[1], std::max(at[0], at[2])};
+// A server's threads, and how many such threads there are for each CPU of so many.
+struct Team {
+  double threads{1};
+  double contention{1};
+  double cpus{1};
+};
+
+// The part of its CPU time that does work, if the helpers' counts so much.
+double working(const Team& team, double helps) {
+  const double threads = std::max(1.0, team.threads);
+  const double others = team.cpus * std::max(1.0, team.contention) - 1;
+  const double beside = others > 0 ? std::clamp((team.cpus - 1) / others, 0.0, 1.0) : 0.0;
+  return (1 + (threads - 1) * beside * helps) / threads;
+}
+
+// CPU time afterwards per now: if those of no group keep theirs, and if each of their threads takes a thread's part.
+struct Shares {
+  double kept, byThread;
+};
+
+// relief: contention now per afterwards.
+Gain gainOf(const Shares& shares, double relief, const Team& now, const Team& then) {
+  const auto ratio = [&](double helps) { return working(then, helps) / working(now, helps); };
+  const auto [low, high] = std::minmax({1.0, relief, ratio(0), ratio(1)});
+  return {std::min(shares.kept, shares.byThread) * low, shares.kept * ratio(kHelps), std::max(shares.kept, shares.byThread) * high};
 }
 
 void fold(Gain& into, const Gain& one) {
@@ -25,25 +47,27 @@ Gain meanOf(const Gain& logs, double count) { return {std::exp(logs.low / count)
 
 }  // namespace
 
-Forecast forecast(const Use& use, MilliCpu owned, double outside) {
+Forecast forecast(const Use& use, const Placement& placement) {
   Forecast result;
-  if (!use.known() || use.used < kAtWork || owned.value <= 0) return result;
-  const auto used = static_cast<double>(use.used.value);
-  const auto wanted = std::max(used, static_cast<double>(use.wanted.value));
-  const auto has = static_cast<double>(owned.value);
+  if (!use.known() || use.used < kAtWork || placement.owned.value <= 0 || placement.containers <= 0) return result;
+  const auto used = static_cast<double>(use.used.value) / 1000 / placement.containers;
+  const auto wanted = std::max(used, static_cast<double>(use.wanted.value) / 1000 / placement.containers);
+  const auto has = static_cast<double>(placement.owned.value) / 1000 / placement.containers;
   result.known = true;
   result.contentionNow = wanted / used;
-  // What so many threads get of the CPUs owned, beside those of no group there.
-  const double others = std::max(0.0, outside);
-  const auto left = [&](double threads) { return std::min(threads, has * threads / (threads + has * others)); };
-  const double among = std::max(1.0, result.contentionNow - others);
+  const Team now{wanted, result.contentionNow, placement.cpusNow};
+  const double others = std::max(0.0, placement.outside);
+  const double rest = std::max(0.01, 1 - others / result.contentionNow);  // that those of no group leave of a CPU
+  const double among = std::max(1.0, result.contentionNow - others);      // those others hold up a run before and after alike
   const auto gain = [&](double threads, double& contention) {
-    contention = std::max(1.0, threads / left(threads));
-    return gainOf(left(threads) / used, among / std::max(1.0, threads / has));
+    const double kept = std::min(threads, has * rest);
+    const double byThread = std::min(threads, has * threads / (threads + has * others));
+    contention = std::max(1.0, threads / kept);
+    return gainOf({kept / used, byThread / used}, among / std::max(1.0, threads / has), now, {threads, contention, placement.cpusThen});
   };
   double contentionWithHint = 1;
   result.sets = gain(wanted, result.contentionWithSets);
-  result.withHint = gain(std::min(wanted, has), contentionWithHint);
+  result.withHint = gain(std::min(wanted, std::max(1.0, placement.threadsThen)), contentionWithHint);
   return result;
 }
 

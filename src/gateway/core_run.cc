@@ -302,7 +302,7 @@ void Gateway::Core::clientGone(Inference& inference) {
   if (inference.answered) return;
   Deployment& deployment = *inference.deployment;
   if (inference.stage == Stage::Waiting) leaveWaitingRoom(inference);
-  if (inference.stage == Stage::Queued) deployment.station.cancel(inference.handle);
+  if (inference.stage == Stage::Queued) deployment.station.cancel(inference.handle, now());
   if (inference.stage == Stage::Running) terminate(inference);
   refuse(inference, {{Code::Cancelled, "ClientGone", "the client closed the connection"}, {}, {}, 0});
   publishLoad(deployment);

@@ -130,6 +130,7 @@ std::vector<KeyInfo> KeyStore::list(const std::optional<TenantName>& tenant) con
 }
 
 Result<NewKey> KeyStore::rotate(const std::string& id, Seconds grace, WallTime now) {
+  if (auto status = forgetOld(now); !status) return status.error();
   const KeyRecord* present = find(id);
   if (present == nullptr) return notFound(id);
   if (present->revoked) return Error{Code::Conflict, "KeyRevoked", fmt::format("API key {} is revoked and stays so: create a new one", id)};

@@ -52,7 +52,7 @@ class KeyStore {
   // lifetime was at most an hour.
   [[nodiscard]] Result<NewKey> create(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime, WallTime now);
   [[nodiscard]] std::vector<KeyInfo> list(const std::optional<TenantName>& tenant) const;  // by tenant, then creation
-  // A new secret under the same id; the one it had is valid for `grace` more (0: at once not). A still older one ends now.
+  // A new secret under the same id; the one it had is valid for `grace` more (0: at once not). A still older one ends now. Forgets as create() does.
   [[nodiscard]] Result<NewKey> rotate(const std::string& id, Seconds grace, WallTime now);
   [[nodiscard]] Status revoke(const std::string& id, WallTime now);
   // All of a tenant's, when it is deleted: a later tenant of that name does not inherit them. The number revoked.

@@ -444,9 +444,11 @@ TEST_F(ForeignControllerTest, WhoIsNobodysMemberAnyMoreIsGivenBack) {
 TEST(ForeignJournal, WhatIsWrittenIsReadBack) {
   const linux::Originals originals{{{7, 8, 99, CpuSet{0, 3}}},
                                    {{"/sys/fs/cgroup/a b", true, {}}, {"/sys/fs/cgroup/cpuset/c", false, CpuSet{1}}},
-                                   {{{"/sys/fs/cgroup/cpu/c d", false}, {50000, 100000, 7}}}};
+                                   {{{"/sys/fs/cgroup/cpu/c d", false}, {50000, 100000, 7}}},
+                                   {{"/sys/fs/cgroup/a b", true, {}}, {"/sys/fs/cgroup/cpuset/c", false, CpuSet{0, 1}}}};
   EXPECT_EQ(linux::parseOriginals(linux::originalsText(originals)), originals);
-  for (const char* nonsense : {"", "thread\n", "thread 1 2 x 0\n", "thread 1 2 3 -\n", "cpuset-v1 - /a\n", "cpuset-v2 0\n", "other 1\n"})
+  for (const char* nonsense :
+       {"", "thread\n", "thread 1 2 x 0\n", "thread 1 2 3 -\n", "cpuset-v1 - /a\n", "cpuset-v2 0\n", "memory-v1 - /a\n", "other 1\n"})
     EXPECT_EQ(linux::parseOriginals(nonsense), linux::Originals{}) << nonsense;
 }
 

@@ -41,13 +41,14 @@ std::uint64_t startOf(int pid, int tid) {
 
 }  // namespace
 
-ForeignController::ForeignController(CpuSet ancestors, Find find, std::string journal)
-    : ancestors_(std::move(ancestors)), find_(std::move(find)), journal_(std::move(journal)) {
+ForeignController::ForeignController(CpuSet ancestors, Find find, std::string journal, ForeignNodes nodes)
+    : ancestors_(std::move(ancestors)), find_(std::move(find)), journal_(std::move(journal)), nodes_(nodes) {
   traits_.name = "foreign";
   traits_.lanes = false;
+  traits_.memoryNodes = nodes_ == ForeignNodes::Follow;
   traits_.caveats = {
-      "Containers are other people's: their memory nodes and weights are left as they are, and one without a cgroup of its own is held by thread "
-      "affinity, which it can widen again."};
+      "Containers are other people's: their weights are left as they are, and so are the memory nodes that somebody chose for them; one without a "
+      "cgroup of its own is held by thread affinity, which enforces no memory nodes, and which it can widen again."};
   if (!journal_.empty()) {
     if (const std::size_t undone = undoJournal(journal_); undone > 0)
       log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone) + " threads and cgroups)");
@@ -107,6 +108,11 @@ Status ForeignController::add(const ContainerRegistration& container) {
   added.first = openProcess(place.processes.front());
   static_cast<void>(noteThreads(added, place.processes));
   added.own = openOwn(place, added.originals);
+  if (added.own && nodes_ == ForeignNodes::Follow) {
+    const OriginalCpuset& cpuset = added.originals.cpusets.front();
+    added.memory = ForeignMemory::open(cpuset.directory, cpuset.v2);
+    if (added.memory) added.originals.memories.push_back(added.memory->original());
+  }
   containers_[container.id] = std::move(added);
   const Status saved = save();
   if (!saved) containers_.erase(container.id);
@@ -119,13 +125,14 @@ Status ForeignController::save() const {
   for (const auto& [id, container] : containers_) {
     all.threads.insert(all.threads.end(), container.originals.threads.begin(), container.originals.threads.end());
     all.cpusets.insert(all.cpusets.end(), container.originals.cpusets.begin(), container.originals.cpusets.end());
+    all.memories.insert(all.memories.end(), container.originals.memories.begin(), container.originals.memories.end());
     all.quotas.insert(all.quotas.end(), container.originals.quotas.begin(), container.originals.quotas.end());
   }
   return writeJournal(journal_, all);
 }
 
 void ForeignController::giveBackContainer(InstanceId id, Container& container) const {
-  if (container.home.empty()) return;
+  if (container.home.empty() && !(container.memory && container.memory->changed())) return;
   const std::vector<int> processes = find_(id).processes;
   // In a cgroup of its own newer threads are held by that alone; of one that is nobody's member any more, those noted last are given back.
   if (!container.own && !processes.empty()) static_cast<void>(noteThreads(container, processes));
@@ -168,8 +175,13 @@ Result<PreparedChange> ForeignController::prepare(const CpuChange& wanted) {
   const auto found = containers_.find(wanted.container);
   if (found == containers_.end()) return unknownContainer(wanted.container);
   Container& container = found->second;
+  if (wanted.kind == CpuChangeKind::MemoryNodes && container.memory) {
+    PreparedChange change{container.memory->writes(wanted.set), container.memory};
+    if (change.writes.empty()) container.memory.reset();  // none of them is there for it: it stays where it is
+    return change;
+  }
   const bool setsCpus = wanted.kind == CpuChangeKind::HomeCpus || wanted.kind == CpuChangeKind::LoanCpus;
-  if (!setsCpus) return PreparedChange{};  // no lanes; memory nodes and weights are not ours to set
+  if (!setsCpus) return PreparedChange{};  // no lanes; weights, and nodes that somebody chose, are not ours to set
   if (!wanted.set.isSubsetOf(ancestors_))
     return Error{Code::InvalidArgument, "OutsideMachine", "CPUs " + wanted.set.toString() + " are not within " + ancestors_.toString()};
   if (wanted.kind == CpuChangeKind::HomeCpus) {
@@ -224,6 +236,8 @@ Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
   ObservedContainer observed;
   const bool lives = container.first && !hasEnded(container.first);  // asked first: it needs one system call, and no text
   observed.vanished = !lives && std::all_of(processes.begin(), processes.end(), processGone);
+  observed.memoryHeld = container.memory != nullptr;
+  if (container.memory && !observed.vanished) observed.memoryNodes = container.memory->observe();
   if (observed.vanished || container.home.empty()) return observed;
   CpuSet seen;
   if (container.own) {

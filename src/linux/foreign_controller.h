@@ -2,7 +2,8 @@
 //
 // A container is as many processes as there are; who they are now is asked each time (Find), because they come and go. Own cgroup: the container's
 // directory in the hierarchy that has cpuset (v2, or v1 without directories below: a v1 parent cannot become narrower than its children); it is found
-// by the name that its runtime gave it. Nothing is moved, no directory is made, memory nodes and weights are left as they are. There are no lanes:
+// by the name that its runtime gave it. Nothing is moved, no directory is made, weights are left as they are. Memory nodes follow in a cgroup of its
+// own, unless somebody chose them (foreign_memory.h) or they are to be kept. There are no lanes:
 // LoanCpus widens the whole container by others' CPUs, LaneCpus does nothing (traits().lanes). What is found is noted in a journal before the first
 // change and given back by restore(), by remove() of one that lives, and at the next start after a kill -9: cpusets as they were requested, threads'
 // masks thread by thread; one born meanwhile gets what its process's first thread had. A quota that throttles a container on CPUs of its own is
@@ -10,6 +11,7 @@
 // parent's effective one is cut by the kernel, which observe() shows. O(threads) per change. Thread rule: control loop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "base/unique_fd.h"
 #include "linux/cgroup_quota.h"
 #include "linux/foreign_journal.h"
+#include "linux/foreign_memory.h"
 #include "ports/cpu_controller.h"
 
 namespace coterie::linux {
@@ -28,12 +31,14 @@ struct ForeignPlace {
   std::string cgroup;          // the container's own, as its path in a hierarchy; empty: none
 };
 
+enum class ForeignNodes : std::uint8_t { Follow, Keep };  // memory nodes: with the plan, or as they were found
+
 class ForeignController final : public CpuController {
  public:
   using Find = std::function<ForeignPlace(InstanceId)>;
   // ancestors: the CPUs that containers may have at all. journal: path of the file; empty: none. Gives back at once what a journal of a dead run
   // says.
-  ForeignController(CpuSet ancestors, Find find, std::string journal);
+  ForeignController(CpuSet ancestors, Find find, std::string journal, ForeignNodes nodes = ForeignNodes::Follow);
   ~ForeignController() override;
 
   [[nodiscard]] const CpuControllerTraits& traits() const override { return traits_; }
@@ -58,7 +63,7 @@ class ForeignController final : public CpuController {
     UniqueFd pressure;  // of memory; invalid: there is none
   };
   struct Container {
-    Originals originals;                // at most one cpuset, at most one quota
+    Originals originals;                // at most one of each kind
     CpuSet leader;                      // mask of the first thread of the first process: for threads born later
     std::shared_ptr<OwnCpuset> own;     // null: by affinity
     UniqueFd first;                     // the first process, while that is the one it was added with
@@ -67,6 +72,8 @@ class ForeignController final : public CpuController {
     CpuSet loansBefore;                 // the write of the last change of loans may be under way
     bool loansFresh{false};             // since the last sweep
     CpuSet lastSet, setBefore;          // that its threads were given last
+    // Null: its memory nodes are not ours to set.
+    std::shared_ptr<ForeignMemory> memory{};
     [[nodiscard]] CpuSet wanted() const { return home | loans; }
   };
   [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);
@@ -79,6 +86,7 @@ class ForeignController final : public CpuController {
   CpuSet ancestors_;
   Find find_;
   std::string journal_;
+  ForeignNodes nodes_;
   CpuSet system_;
   bool systemPlaced_{false};
   std::map<InstanceId, Container> containers_;

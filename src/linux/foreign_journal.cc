@@ -33,24 +33,29 @@ bool readCpus(std::istream& from, CpuSet& into) {
   if (!(from >> text)) return false;
   if (text == kInherited) return into = {}, true;
   auto parsed = CpuSet::parse(text);
-  if (parsed) into = std::move(parsed).value();
-  return parsed.ok();
+  if (!parsed) return false;
+  into = std::move(parsed).value();
+  return true;
 }
 
 // A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then as wide as the one above.
-void giveBackCpuset(const OriginalCpuset& one) {
-  const std::string file = one.directory + "/cpuset.cpus";
-  if (writeText(file, one.cpus.empty() ? "\n" : one.cpus.toString()) == 0 || !one.cpus.empty()) return;
+void giveBackSet(const OriginalCpuset& one, const std::string& name) {
+  const std::string file = one.directory + name;
+  if (writeText(file, one.set.empty() ? "\n" : one.set.toString()) == 0 || !one.set.empty()) return;
   const std::string above = one.directory.substr(0, one.directory.rfind('/'));
-  if (const auto granted = readText(above + "/cpuset.cpus.effective")) static_cast<void>(writeText(file, *granted));
+  if (const auto granted = readText(above + name + ".effective")) static_cast<void>(writeText(file, *granted));
+}
+
+void addSet(std::string& text, const std::string& kind, const OriginalCpuset& one) {
+  text += kind + (one.v2 ? "-v2 " : "-v1 ") + cpusText(one.set) + " " + one.directory + "\n";
 }
 
 }  // namespace
 
 std::string originalsText(const Originals& originals) {
   std::string text;
-  for (const OriginalCpuset& one : originals.cpusets)
-    text += std::string(one.v2 ? "cpuset-v2 " : "cpuset-v1 ") + cpusText(one.cpus) + " " + one.directory + "\n";
+  for (const OriginalCpuset& one : originals.cpusets) addSet(text, "cpuset", one);
+  for (const OriginalCpuset& one : originals.memories) addSet(text, "memory", one);
   for (const OriginalQuota& one : originals.quotas) {
     text += std::string(one.where.v2 ? "quota-v2 " : "quota-v1 ") + std::to_string(one.limit.quotaMicros) + " " +
             std::to_string(one.limit.periodMicros) + " " + std::to_string(one.limit.burstMicros) + " " + one.where.directory + "\n";
@@ -71,11 +76,11 @@ Originals parseOriginals(const std::string& text) {
     if (kind == "thread") {
       OriginalThread one;
       if (words >> one.pid >> one.tid >> one.started && readCpus(words, one.cpus) && !one.cpus.empty()) originals.threads.push_back(std::move(one));
-    } else if (kind == "cpuset-v1" || kind == "cpuset-v2") {
+    } else if (kind == "cpuset-v1" || kind == "cpuset-v2" || kind == "memory-v1" || kind == "memory-v2") {
       OriginalCpuset one;
-      one.v2 = kind == "cpuset-v2";
-      if (readCpus(words, one.cpus) && std::getline(words >> std::ws, one.directory) && (one.v2 || !one.cpus.empty()))
-        originals.cpusets.push_back(std::move(one));
+      one.v2 = kind.ends_with("-v2");
+      if (readCpus(words, one.set) && std::getline(words >> std::ws, one.directory) && (one.v2 || !one.set.empty()))
+        (kind.starts_with("memory") ? originals.memories : originals.cpusets).push_back(std::move(one));
     } else if (kind == "quota-v1" || kind == "quota-v2") {
       OriginalQuota one;
       one.where.v2 = kind == "quota-v2";
@@ -88,7 +93,8 @@ Originals parseOriginals(const std::string& text) {
 
 void giveBack(const Originals& originals) {
   for (const OriginalQuota& one : originals.quotas) giveBackQuota(one);
-  for (const OriginalCpuset& one : originals.cpusets) giveBackCpuset(one);
+  for (const OriginalCpuset& one : originals.memories) giveBackSet(one, "/cpuset.mems");
+  for (const OriginalCpuset& one : originals.cpusets) giveBackSet(one, "/cpuset.cpus");
   for (const OriginalThread& one : originals.threads) {
     const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
     if (!stat || stat->startTime != one.started || affinityOf(one.tid) == one.cpus) continue;
@@ -112,7 +118,7 @@ std::size_t undoJournal(const std::string& path) {
   const Originals originals = parseOriginals(*text);
   giveBack(originals);
   ::unlink(path.c_str());
-  return originals.threads.size() + originals.cpusets.size() + originals.quotas.size();
+  return originals.threads.size() + originals.cpusets.size() + originals.memories.size() + originals.quotas.size();
 }
 
 }  // namespace coterie::linux

@@ -1,9 +1,10 @@
 // What the agent found before it changed anything of other people's processes, on disk: so that it can be given back after a kill -9, too.
 //
 // A text file, replaced as a whole (write, rename) before the first change of what was added; one line each: `thread PID TID START CPUS`, `cpuset-v1
-// CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited), `quota-v1 QUOTA PERIOD BURST DIRECTORY` or `quota-v2 ...`
-// (microseconds). giveBack() undoes what a file of a dead run says: threads by id and start time, so that a reused id is nobody's business, cgroups
-// by their directory. Lines that make no sense are skipped. Errors: Unavailable/JournalUnwritable. Thread rule: control loop.
+// CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited), the same with `memory-v1 NODES`, `memory-v2 NODES`, `quota-v1 QUOTA
+// PERIOD BURST DIRECTORY` or `quota-v2 ...` (microseconds). giveBack() undoes what a file of a dead run says: threads by id and start time, so that a
+// reused id is nobody's business, cgroups by their directory. Lines that make no sense are skipped. Errors: Unavailable/JournalUnwritable. Thread
+// rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct OriginalThread {
 struct OriginalCpuset {
   std::string directory;
   bool v2{false};
-  CpuSet cpus;  // empty (v2 only): it inherited
+  CpuSet set;  // CPUs or memory nodes; empty (v2 only): it inherited
   friend bool operator==(const OriginalCpuset&, const OriginalCpuset&) = default;
 };
 
@@ -41,6 +42,7 @@ struct Originals {
   std::vector<OriginalThread> threads;
   std::vector<OriginalCpuset> cpusets;
   std::vector<OriginalQuota> quotas;
+  std::vector<OriginalCpuset> memories{};
   friend bool operator==(const Originals&, const Originals&) = default;
 };
 

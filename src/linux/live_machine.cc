@@ -33,7 +33,10 @@ LiveMachine::LiveMachine() : online_(openFor("/sys/devices/system/cpu/online", O
   if (!cpuset_ && own.v2) cpuset_ = openFor(*own.v2 + "/cpuset.cpus.effective", O_RDONLY);
   const auto affinity = affinityOf(0);
   const auto granted = cpuset_ ? readSet(cpuset_) : readSet(online_);
-  if (affinity && granted && !granted->isSubsetOf(*affinity)) startAffinity_ = affinity;
+  // A kernel that isolates CPUs leaves them out of every process's mask: that is nobody's wish, and who has all the others was not narrowed. (The
+  // mask of one who was not has no CPU that was offline at the start, either: those come with the kernel's sets.)
+  const auto isolated = readSet(openFor("/sys/devices/system/cpu/isolated", O_RDONLY));
+  if (affinity && granted && !(*granted - isolated.value_or(CpuSet{})).isSubsetOf(*affinity)) startAffinity_ = affinity;
 }
 
 Result<MachineSets> LiveMachine::poll() {

@@ -24,7 +24,7 @@ class LiveMachine final : public MachineSource {
   UniqueFd online_;
   UniqueFd cpuset_;  // effective CPU set of the cgroup of the start; invalid: none
   NodeMemory memory_;
-  std::optional<CpuSet> startAffinity_;  // set only if the user narrowed it below the cgroup's
+  std::optional<CpuSet> startAffinity_;  // set only if somebody narrowed it below the cgroup's, isolated CPUs apart
 };
 
 }  // namespace coterie::linux

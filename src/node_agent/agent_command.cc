@@ -31,6 +31,7 @@
 #include "linux/foreign_controller.h"
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
+#include "linux/resctrl.h"
 #include "linux/stop_signals.h"
 #include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
@@ -100,6 +101,7 @@ class AgentRun {
   linux::CgroupMeter meter_;
   UniqueFd lock_;
   std::unique_ptr<linux::ForeignController> controller_;
+  std::unique_ptr<CacheClasses> cacheClasses_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
   std::unique_ptr<HookCaller> hooks_;  // where somebody has a hook; a thread: made when signals are blocked
   std::unique_ptr<NodeAgent> agent_;
@@ -129,13 +131,15 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
         for (const SeenProcess& process : member->processes) place.processes.push_back(process.pid);
         return place;
       },
-      context_.stateFolder + "/agent-found");
+      context_.stateFolder + "/agent-found", file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
   for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
   auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
   if (!applier) return applier.error();
   applier_ = std::move(applier).value();
   log::info("agent", applier_->policyText());
+  if (file_.cacheClasses != CacheClassMode::Off) cacheClasses_ = linux::Resctrl::create();
+  ports.cacheClasses = cacheClasses_.get();
   ports.controller = controller_.get();
   ports.applier = applier_.get();
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };

@@ -61,6 +61,9 @@ class Reader {
     file_.mode = static_cast<Mode>(objects::wordField(fields, "mode", "mode", {"observe", "enforce"}).value_or(0));
     if (fields.find("reserved") != nullptr) file_.reserved = objects::idsField(fields, "reserved");
     if (auto path = fields.text("kubeletState")) file_.kubeletState = std::move(*path);
+    constexpr std::array<CacheClassMode, 3> kModes{CacheClassMode::Auto, CacheClassMode::All, CacheClassMode::Off};
+    file_.cacheClasses = kModes[objects::wordField(fields, "cacheClasses", "mode", {"auto", "all", "off"}).value_or(0)];
+    file_.keepsMemoryNodes = objects::wordField(fields, "memoryNodes", "rule of memory nodes", {"follow", "keep"}).value_or(0) == 1;
     tenantsListed_ = fields.find("tenants") != nullptr;
     if (tenantsListed_) {
       objects::eachItem(fields, "tenants", "the teams that share the machine, each with a name", kMost,

@@ -4,6 +4,8 @@
 //   mode: observe                    # or enforce; default observe: nothing is changed
 //   reserved: 0-1                    # CPUs that nobody may own; default none below 8 CPUs
 //   kubeletState: /var/lib/kubelet/cpu_manager_state    # the default; where it says "static", nothing is enforced
+//   cacheClasses: auto               # for tenants with an isolated group, where the kernel has them (default); all; off
+//   memoryNodes: follow              # a container's go with its CPUs unless somebody chose them (default); keep: as they are found
 //   tenants:                         # left out: the tenants that the groups name, each of weight 100
 //     - {name: audio, weight: 200, quota: {cpus: 8}}
 //   groups:                          # at least one; the order decides who owns a process that two of them name
@@ -40,6 +42,7 @@
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "foreign/discover.h"
+#include "model/cache_class.h"
 #include "model/fault.h"
 #include "model/isolation.h"
 #include "plan_node/groups_file.h"
@@ -72,6 +75,8 @@ struct AgentFile {
   Mode mode{Mode::Observe};
   std::optional<CpuSet> reserved;
   std::string kubeletState{"/var/lib/kubelet/cpu_manager_state"};
+  CacheClassMode cacheClasses{CacheClassMode::Auto};
+  bool keepsMemoryNodes{false};
   std::vector<plan_node::TenantEntry> tenants;
   std::vector<AgentGroup> groups;
 };

@@ -31,6 +31,8 @@ TEST(AgentFileTest, EveryMistakeIsAnsweredWithFieldLineAndFix) {
       {"no groups", "mode: observe\n", "1: groups: missing: the servers to look for, each with a name, a tenant and members\n"},
       {"an unknown field", "grups: 1\n" + group(""), "1: grups: unknown field; did you mean groups?\n"},
       {"an unknown mode", "mode: enforced\n" + group(""), "1: mode: unknown mode \"enforced\"; did you mean enforce?\n"},
+      {"cache classes", "cacheClasses: some\n" + group(""), "1: cacheClasses: unknown mode \"some\"; known are auto, all and off\n"},
+      {"memory nodes", "memoryNodes: kept\n" + group(""), "1: memoryNodes: unknown rule of memory nodes \"kept\"; known are follow and keep\n"},
       {"a floor of elsewhere", group("    floor: 1\n"), "5: groups[0].floor: unknown field: it is spelt minCpus here\n"},
       {"a ceiling of elsewhere", group("    ceiling: 1\n"), "5: groups[0].ceiling: unknown field: it is spelt maxCpus here\n"},
       {"less than the floor", group("    minCpus: 2\n    maxCpus: 1\n"), "6: groups[0].maxCpus: 1 is less than minCpus, 2\n"},
@@ -80,6 +82,8 @@ TEST(AgentFileTest, WhatASoundOneMeans) {
 mode: enforce
 reserved: 0-1
 kubeletState: /x
+cacheClasses: off
+memoryNodes: keep
 tenants:
   - {name: audio, weight: 200, quota: {cpus: 8}}
   - {name: text}
@@ -103,6 +107,8 @@ groups:
   EXPECT_EQ(file.mode, Mode::Enforce);
   EXPECT_EQ(file.reserved, (CpuSet{0, 1}));
   EXPECT_EQ(file.kubeletState, "/x");
+  EXPECT_EQ(file.cacheClasses, CacheClassMode::Off);
+  EXPECT_TRUE(file.keepsMemoryNodes);
   ASSERT_EQ(file.tenants.size(), 2U);
   EXPECT_EQ(file.tenants[0].weight, 200);
   EXPECT_EQ(file.tenants[0].cap, MilliCpu(8000));
@@ -131,6 +137,8 @@ TEST(AgentFileTest, TenantsMayBeLeftOut) {
       "  - {name: z, tenant: a, members: [{pids: 3}]}\n");
   ASSERT_TRUE(read.faults.empty()) << faultText(read.faults.front());
   EXPECT_EQ(read.file.mode, Mode::Observe) << "nothing is changed unless somebody says so";
+  EXPECT_EQ(read.file.cacheClasses, CacheClassMode::Auto);
+  EXPECT_FALSE(read.file.keepsMemoryNodes);
   ASSERT_EQ(read.file.tenants.size(), 2U);
   EXPECT_EQ(read.file.tenants[1].name, "b");
   EXPECT_EQ(read.file.tenants[1].weight, 100);

@@ -62,9 +62,11 @@ void NodeAgent::beginEnforcing() {
   mode_ = Mode::Enforce;
   agent::DrcConfig config;
   config.reserved = reserved_;
+  config.cacheClasses = config_.file.cacheClasses;
   config.allocation.lending = false;  // containers of others have no lanes in the kernel's idle class
   drc_ = std::make_unique<agent::Drc>(agent::Drc::Ports{ports_.loop, *ports_.controller, ports_.machine, *ports_.applier, homes_, *this,
-                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals},
+                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals, ports_.cacheClasses,
+                                                        [this](InstanceId id) { return processesOf(id); }},
                                       config);
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const AgentGroup& group = config_.file.groups[g];
@@ -256,6 +258,14 @@ const foreign::FoundContainer* NodeAgent::member(InstanceId id) const {
   return found == roster_.members().end() ? nullptr : &found->second;
 }
 
+std::vector<int> NodeAgent::processesOf(InstanceId id) const {
+  std::vector<int> pids;
+  if (const foreign::FoundContainer* container = member(id)) {
+    for (const SeenProcess& process : container->processes) pids.push_back(process.pid);
+  }
+  return pids;
+}
+
 // What would be done: the plan for those who are there, on top of what was planned for them before.
 void NodeAgent::planObserved() {
   plan_node::GroupsFile file;
@@ -325,24 +335,9 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
       if (reason.code != allocation::ReasonCode::LendingOff)
         made.reasons.push_back(allocation::reasonText(reason, tenantOf(container.group)).sentence);
     }
+    if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
   return plans;
-}
-
-// Of no group, that run or wait: thousandths of a thread. Beside groups at work they count by what they get beside one of the groups' threads, not by
-// their number: those of another nice value get less, or more.
-MilliCpu NodeAgent::threadsElsewhere() const {
-  MilliCpu threads = machineMeter_.use().used, used, wanted;
-  MilliCpu others = usedMeter_.use().used;
-  for (const auto& [id, meter] : meters_) {
-    const foreign::Use use = meter.use();
-    wanted += use.wanted;
-    used += use.used;
-  }
-  threads -= wanted;
-  others -= used;
-  if (used.value > 0) threads = MilliCpu(std::max<std::int64_t>(0, others.value) * wanted.value / used.value);
-  return std::max(MilliCpu(0), threads);
 }
 
 MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
@@ -352,11 +347,7 @@ MilliCpu NodeAgent::ownedBy(const GroupPlan& plan) const {
     const foreign::FoundContainer* container = member(id);
     if (container == nullptr || container->role != ContainerRole::Pause) homes |= home;
   }
-  MilliCpu owned;
-  for (const int cpu : homes) {
-    if (const Cpu* found = machine_.findCpu(cpu)) owned += found->capacity;
-  }
-  return owned;
+  return capacityOf(homes);
 }
 
 int NodeAgent::threadsFor(const GroupPlan& plan, const CpuSet& home) { return plan.pending || home.empty() ? 0 : plan.inPool ? 1 : home.count(); }
@@ -388,10 +379,10 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
-  report.elsewhere = threadsElsewhere();
-  const double outside = static_cast<double>(report.elsewhere.value) / (1000.0 * std::max(1, machine_.online.count()));
+  if (mode_ == Mode::Enforce) {
+    for (const std::string& condition : drc_->view().classes.conditions) report.remarks.push_back("cache classes: " + condition);
+  }
   const Plans plans = plansInForce();
-  std::vector<foreign::Forecast> forecasts;
   for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
     const auto found = plans.find(g);
     if (found == plans.end()) {
@@ -416,11 +407,9 @@ AgentReport NodeAgent::report() {
       group.containers.push_back(std::move(one));
     }
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
-    if (mode_ == Mode::Observe && !plan.pending) group.forecast = foreign::forecast(group.use, ownedBy(plan), outside);
-    forecasts.push_back(group.forecast);
     report.groups.push_back(std::move(group));
   }
-  report.overall = foreign::overall(forecasts);
+  addForecasts(report);
   return report;
 }
 

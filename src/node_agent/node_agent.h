@@ -29,6 +29,7 @@
 #include "node_agent/container_watch.h"
 #include "node_agent/hint_sender.h"
 #include "node_agent/report.h"
+#include "ports/cache_classes.h"
 #include "ports/clock.h"
 #include "ports/container_meter.h"
 #include "ports/machine_source.h"
@@ -59,6 +60,7 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
     ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
+    CacheClasses* cacheClasses{nullptr};
   };
 
   NodeAgent(Ports ports, NodeAgentConfig config);
@@ -94,6 +96,7 @@ class NodeAgent final : private agent::Drc::Listener {
   void lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) override;
   void pendingChanged(GroupId group, bool pending) override;
 
+  [[nodiscard]] std::vector<int> processesOf(InstanceId id) const;
   void tick();
   bool scan();
   bool pollMachine();
@@ -121,10 +124,15 @@ class NodeAgent final : private agent::Drc::Listener {
   void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
   void setLoan(InstanceId id, const CpuSet& cpus);
   void parkLoans();
+  // node_agent_forecast.cc
+  void addForecasts(AgentReport& report) const;
+  [[nodiscard]] MilliCpu threadsElsewhere() const;
+  [[nodiscard]] MilliCpu capacityOf(const CpuSet& cpus) const;
+  [[nodiscard]] std::map<InstanceId, MilliCpu> partsOfPool(const AgentReport& report) const;
+  [[nodiscard]] foreign::Placement placementOf(const GroupReport& group, const std::map<InstanceId, MilliCpu>& parts, MilliCpu elsewhere) const;
   // node_agent.cc
   void planObserved();
   [[nodiscard]] Plans plansInForce() const;
-  [[nodiscard]] MilliCpu threadsElsewhere() const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);

@@ -4,110 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "agent/drc_rig.h"
-#include "testing/fake_container_meter.h"
-#include "testing/fake_processes.h"
+#include "node_agent/node_agent_rig.h"
 
 namespace coterie::node_agent {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kTwo = R"(
-groups:
-  - {name: red/s, tenant: red, members: [{command: "red*"}], hints: {file: "/run/{pid}"}}
-  - {name: blue/s, tenant: blue, members: [{command: "blue*"}], hints: {file: "/run/{pid}"}}
-)";
-
-const std::string kRedCgroup = "/docker/" + std::string(64, 'a');
-
-struct AgentRig {
-  testing::ManualLoop loop;
-  agent::MachineStub machine{agent::flatMachine(4)};
-  testing::FakeProcesses processes;
-  testing::FakeCpuController kernel{CpuSet::range(0, 3)};
-  testing::FakeContainerMeter meter;
-  agent::ManualApplier applier{loop};
-  std::vector<std::string> log;  // "hint red 2 0-1", "write"
-  std::map<int, int> threads;    // told last, by pid
-  bool kubelet{false};
-  std::unique_ptr<NodeAgent> node;
-
-  void start(const std::string& yaml, Mode mode) {
-    ReadAgentFile read = readAgentFile(yaml);
-    ASSERT_TRUE(read.faults.empty()) << faultText(read.faults.front());
-    read.file.mode = mode;
-    NodeAgentConfig config;
-    config.file = read.file;
-    config.self = 1;
-    NodeAgent::Ports ports{loop, processes, machine, &kernel, &applier};
-    ports.meter = &meter;
-    ports.kubeletIsStatic = [this] { return kubelet; };
-    ports.sendHint = [this](const HintSpec&, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
-      log.push_back("hint " + container.processes.front().command + " " + std::to_string(hint.threads) + " " + hint.cpus.toString());
-      threads[container.pid()] = hint.threads;
-      return {};
-    };
-    applier.setAfterStep([this] { log.push_back("write"); });
-    node = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
-    ASSERT_TRUE(node->start().ok());
-    loop.runUntilIdle();
-  }
-  // A server that the kernel knows, too.
-  int begin(const std::string& command, int count = 4) {
-    const int pid = kernel.spawn(InstanceId(1), 0, 0).pid;
-    processes.begin(command, count, "/", pid);
-    return pid;
-  }
-  // One in a container of docker's.
-  int beginContained(const std::string& command, const std::string& cgroup, int count = 4) {
-    const int pid = kernel.spawn(InstanceId(1), 0, 0).pid;
-    static_cast<void>(meter.cgroup(cgroup));
-    processes.begin(command, count, cgroup, pid);
-    return pid;
-  }
-  void end(int pid) {
-    processes.end(pid);
-    kernel.endProcess(pid);
-  }
-  // Time passes, and each thread of each process runs and waits for these shares of it, in percent.
-  void live(Seconds seconds, const std::map<int, std::pair<int, int>>& shares) {
-    for (int tenth = 0; tenth < 10 * seconds.count(); ++tenth) {
-      for (const auto& [pid, share] : shares) processes.run(pid, 1ms * share.first, 1ms * share.second);
-      loop.advance(100ms);
-    }
-  }
-  [[nodiscard]] ContainerReport container(std::size_t group) { return node->report().groups.at(group).containers.at(0); }
-  [[nodiscard]] std::string reasons(std::size_t group) {
-    std::string all;
-    const AgentReport report = node->report();
-    for (const std::string& sentence : report.groups.at(group).reasons) all += sentence + "\n";
-    return all;
-  }
-  [[nodiscard]] std::map<std::string, CpuSet> homes() {
-    std::map<std::string, CpuSet> all;
-    for (const GroupReport& group : node->report().groups) {
-      for (const ContainerReport& container : group.containers) all[container.command] = container.planned;
-    }
-    return all;
-  }
-  [[nodiscard]] CpuSet held(const std::string& command) {
-    for (const GroupReport& group : node->report().groups) {
-      for (const ContainerReport& container : group.containers) {
-        const auto seen = kernel.observe(container.id);
-        if (container.command == command && seen.ok()) return seen->home;
-      }
-    }
-    return {};
-  }
-};
-
-// Two nodes of 16 GiB, and two servers of 10 GiB: they are planned for a node each, and nothing is said of memory nodes, which are not the agent's.
+// Two nodes of 16 GiB, and two servers of 10 GiB: they are planned for a node each, and nothing is said of memory nodes: there is room.
 TEST(NodeAgentTest, ServersWithMemoryGetANodeEachAndNothingIsSaidOfMemoryNodes) {
   for (const Mode mode : {Mode::Observe, Mode::Enforce}) {
     AgentRig rig;
@@ -121,10 +30,61 @@ TEST(NodeAgentTest, ServersWithMemoryGetANodeEachAndNothingIsSaidOfMemoryNodes) 
     EXPECT_FALSE(homes.at("red").intersects(homes.at("blue")));
     const AgentReport report = rig.node->report();
     for (const GroupReport& group : report.groups) {
-      for (const std::string& reason : group.reasons)
-        EXPECT_EQ(reason.find("memory node"), std::string::npos) << "they are left as they are: " << reason;
+      for (const std::string& reason : group.reasons) EXPECT_EQ(reason.find("memory node"), std::string::npos) << reason;
     }
   }
+}
+
+// One cache of twelve ways below all four CPUs.
+CacheControl twelveWays() {
+  CacheControl control;
+  control.caches = {{0, CpuSet::range(0, 3), 0xfff}};
+  control.classes = 3;
+  return control;
+}
+
+constexpr const char* kRedIsolated = R"(
+groups:
+  - {name: red/s, tenant: red, isolation: core, members: [{command: "red*"}]}
+  - {name: blue/s, tenant: blue, members: [{command: "blue*"}]}
+)";
+
+TEST(NodeAgentTest, AllProcessesOfAnIsolatedContainerAreInItsTenantsCacheClass) {
+  AgentRig rig;
+  rig.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
+  const int first = rig.beginContained("red", kRedCgroup);
+  const int second = rig.beginContained("red helper", kRedCgroup);
+  const int blue = rig.begin("blue");
+  rig.start(kRedIsolated, Mode::Enforce);
+  EXPECT_EQ(rig.classes->classOf(first), "t0");
+  EXPECT_EQ(rig.classes->classOf(second), "t0");
+  EXPECT_EQ(rig.classes->classOf(blue), "rest");
+  EXPECT_NE(rig.reasons(0).find("cache class of its own"), std::string::npos) << rig.reasons(0);
+  const int late = rig.beginContained("red late", kRedCgroup);
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.classes->classOf(late), "t0");
+  rig.node->stop([] {});
+  rig.loop.advance(2s);
+  EXPECT_TRUE(rig.classes->list().empty());
+  EXPECT_EQ(rig.classes->classOf(first), "");
+}
+
+TEST(NodeAgentTest, WithoutCacheClassesThatIsRemarkedAndWhileObservingNothingIsWritten) {
+  const Error nothing{Code::Unavailable, "NoCacheClasses", "the kernel has none"};
+  AgentRig rig;
+  rig.classes = std::make_unique<testing::FakeCacheClasses>(nothing);
+  rig.begin("red");
+  rig.begin("blue");
+  rig.start(kRedIsolated, Mode::Enforce);
+  EXPECT_EQ(rig.node->report().remarks, std::vector<std::string>{"cache classes: the kernel has none"});
+  AgentRig observing;
+  observing.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
+  observing.begin("red");
+  observing.begin("blue");
+  observing.start(kRedIsolated, Mode::Observe);
+  observing.loop.advance(3s);
+  EXPECT_EQ(observing.classes->writes + observing.classes->joins + observing.classes->readings, 0);
+  EXPECT_TRUE(observing.node->report().remarks.empty());
 }
 
 TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
@@ -145,8 +105,8 @@ TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
   EXPECT_EQ(first.containers[0].planned.count(), 2);
   EXPECT_EQ(first.containers[0].threads, 2);
   EXPECT_DOUBLE_EQ(first.forecast.contentionNow, 2);
-  EXPECT_DOUBLE_EQ(first.forecast.sets.likely, 1) << "it keeps its four threads";
-  EXPECT_NEAR(report.overall.withHint.likely, 1.68, 0.01);
+  EXPECT_NEAR(first.forecast.sets.likely, 0.91, 0.01) << "it keeps its four threads, on fewer CPUs";
+  EXPECT_NEAR(report.overall.withHint.likely, 1.83, 0.01);
   EXPECT_FALSE(first.reasons.empty());
   EXPECT_TRUE(rig.kernel.takeOperations().empty());
   EXPECT_TRUE(rig.log.empty());
@@ -237,6 +197,29 @@ TEST(NodeAgentTest, ThePoolSharesAndRunsOneThreadEach) {
   EXPECT_EQ(rig.held("a").count(), 3);
   EXPECT_EQ(rig.held("b"), rig.held("c"));
   EXPECT_EQ(rig.threads, (std::map<int, int>{{a, 3}, {b, 1}, {c, 1}}));
+}
+
+// Entitlements of 0.375 and 0.125 CPUs put both into a pool of one; there each has half of it, or all while the other rests.
+TEST(NodeAgentTest, AForecastForThePoolKnowsThatTheKernelDividesItAlike) {
+  const std::string yaml =
+      "tenants: [{name: a, weight: 700}, {name: b, weight: 75}, {name: c, weight: 25}]\n"
+      "groups:\n  - {name: a, tenant: a, members: [{command: a}]}\n  - {name: b, tenant: b, members: [{command: b}]}\n"
+      "  - {name: c, tenant: c, members: [{command: c}]}\n";
+  for (const bool both : {true, false}) {
+    AgentRig rig;
+    const int a = rig.begin("a");
+    const int b = rig.begin("b");
+    const int c = rig.begin("c");
+    rig.start(yaml, Mode::Observe);
+    rig.live(10s, {{a, {50, 50}}, {b, {12, 88}}, {c, {both ? 13 : 0, both ? 87 : 0}}});
+    const AgentReport report = rig.node->report();
+    ASSERT_TRUE(report.groups.at(1).inPool && report.groups.at(2).inPool);
+    EXPECT_NEAR(report.groups.at(1).forecast.withHint.low, (both ? 0.5 : 1) / 0.48, 1e-3);
+    EXPECT_EQ(report.groups.at(2).forecast.known, both);
+    if (both) {
+      EXPECT_NEAR(report.groups.at(2).forecast.withHint.low, 0.5 / 0.52, 1e-3);
+    }
+  }
 }
 
 // Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
@@ -437,120 +420,6 @@ TEST(NodeAgentTest, TheReportIsWhole) {
   EXPECT_NE(group.find("forecast")->find("cpuSetsAndThreads")->find("likely")->asDouble(), nullptr);
 }
 
-// Kernel rule: a pinned container with a CFS quota is still throttled.
-TEST(NodeAgentTest, AQuotaThatThrottlesWhoOwnsMoreCpusIsMatchedAndSaidWhoseItIs) {
-  AgentRig rig;
-  rig.beginContained("red", kRedCgroup);
-  rig.begin("blue");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  const InstanceId id = rig.container(0).id;
-  rig.kernel.setQuota(id, MilliCpu(500));
-  rig.meter.cgroup(kRedCgroup).quota.cpus = MilliCpu(500);
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.kernel.quota(id), MilliCpu(500)) << "it throttles nobody yet";
-  rig.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 2;
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.kernel.quota(id), MilliCpu(2000)) << "as many CPUs as it owns";
-  EXPECT_NE(rig.reasons(0).find("quota of 0.50 CPUs, which docker set: raised"), std::string::npos) << rig.reasons(0);
-  EXPECT_EQ(rig.container(0).quotaRaised, MilliCpu(2000));
-  rig.meter.cgroup(kRedCgroup).quota.cpus = MilliCpu(2000);
-  const int blue = rig.begin("blue 2");
-  rig.end(blue);
-  rig.loop.advance(1s);
-  rig.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 2;  // now by what is above it
-  rig.loop.advance(1s);
-  EXPECT_NE(rig.reasons(0).find("raised while it owns them"), std::string::npos) << rig.reasons(0);
-  EXPECT_EQ(rig.reasons(1).find("throttled"), std::string::npos);
-}
-
-TEST(NodeAgentTest, ARaisedQuotaFollowsTheCpusThatAreOwned) {
-  AgentRig rig;
-  rig.beginContained("red", kRedCgroup);
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  const InstanceId id = rig.container(0).id;
-  rig.kernel.setQuota(id, MilliCpu(1500));
-  rig.meter.cgroup(kRedCgroup).quota.cpus = MilliCpu(1500);
-  rig.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 1;
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.kernel.quota(id), MilliCpu(4000));
-  rig.begin("blue");
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.held("red").count(), 2);
-  EXPECT_EQ(rig.kernel.quota(id), MilliCpu(2000));
-}
-
-TEST(NodeAgentTest, AThrottledMemberOfThePoolKeepsItsQuotaAndObservingWritesNone) {
-  AgentRig rig;
-  const std::string yaml =
-      "tenants: [{name: a, weight: 700}, {name: b, weight: 50}]\n"
-      "groups:\n  - {name: a, tenant: a, members: [{command: a}]}\n  - {name: b, tenant: b, members: [{command: b}]}\n";
-  rig.begin("a");
-  rig.beginContained("b", kRedCgroup);
-  rig.meter.cgroup(kRedCgroup).quota.cpus = MilliCpu(100);
-  rig.start(yaml, Mode::Enforce);
-  rig.loop.advance(1s);
-  const InstanceId id = rig.container(1).id;
-  rig.kernel.setQuota(id, MilliCpu(100));
-  rig.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 5;
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.kernel.quota(id), MilliCpu(100));
-  EXPECT_NE(rig.reasons(1).find("no CPUs of its own, so the quota stays"), std::string::npos) << rig.reasons(1);
-
-  AgentRig observed;
-  observed.beginContained("red", kRedCgroup);
-  observed.meter.cgroup(kRedCgroup).quota.cpus = MilliCpu(500);
-  observed.start(kTwo, Mode::Observe);
-  observed.loop.advance(1s);
-  observed.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 5;
-  observed.loop.advance(1s);
-  EXPECT_NE(observed.reasons(0).find("enforcing would raise it"), std::string::npos) << observed.reasons(0);
-  EXPECT_TRUE(observed.kernel.takeOperations().empty());
-}
-
-TEST(NodeAgentTest, AThrottleWithoutAQuotaOfItsOwnIsBlamedOnWhatIsAbove) {
-  AgentRig rig;
-  rig.beginContained("red", kRedCgroup);
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  rig.meter.cgroup(kRedCgroup).cpu.throttledPeriods += 5;
-  rig.loop.advance(1s);
-  EXPECT_NE(rig.reasons(0).find("by a limit above its own cgroup"), std::string::npos) << rig.reasons(0);
-}
-
-// Threads' times show no waiting where a runtime's helper threads come and go; the kernel's pressure does.
-TEST(NodeAgentTest, PressureMakesABorrower) {
-  AgentRig rig;
-  const int red = rig.beginContained("red", kRedCgroup, 2);
-  rig.begin("blue");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  const auto busy = [&](Seconds seconds) {
-    for (int tenth = 0; tenth < 10 * seconds.count(); ++tenth) {
-      rig.meter.cgroup(kRedCgroup).cpu.used += 140ms;
-      rig.processes.run(red, 70ms, 0ms);
-      rig.loop.advance(100ms);
-    }
-  };
-  busy(5s);
-  EXPECT_TRUE(rig.container(0).loans.empty()) << "1.4 of its 2 CPUs";
-  rig.meter.cgroup(kRedCgroup).pressure->somePermille = 200;
-  busy(4s);
-  EXPECT_FALSE(rig.container(0).loans.empty());
-}
-
-TEST(NodeAgentTest, ThreadsOfContainersAtRestAreLookedAtSeldom) {
-  AgentRig rig;
-  rig.beginContained("red", kRedCgroup);
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(2s);
-  rig.processes.threadLooks = 0;
-  rig.loop.advance(20s);
-  EXPECT_LE(rig.processes.threadLooks, 5) << "every 5 s, not each half second";
-  EXPECT_EQ(rig.container(0).use.used, MilliCpu(0));
-}
-
 // A rollout of a hundred containers is one change of the machine, not a hundred.
 TEST(NodeAgentTest, ABurstOfAHundredContainersCostsAtMostTwoPlans) {
   AgentRig rig;
@@ -566,18 +435,6 @@ TEST(NodeAgentTest, ABurstOfAHundredContainersCostsAtMostTwoPlans) {
   rig.begin("red 2");
   rig.loop.advance(550ms);
   EXPECT_EQ(rig.node->controllerView()->plans, then + 1) << "one comes alone";
-}
-
-TEST(NodeAgentTest, WhetherAHintWasTakenUpIsSeen) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  const int blue = rig.begin("blue");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.container(0).hint, HintSeen::Told) << "it does nothing";
-  rig.live(4s, {{red, {50, 50}}, {blue, {90, 10}}});
-  EXPECT_EQ(rig.container(0).threads, 2);
-  EXPECT_EQ(rig.container(0).hint, HintSeen::NotTakenUp) << "four threads at work";
 }
 
 }  // namespace

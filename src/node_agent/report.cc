@@ -48,8 +48,10 @@ void addForecast(std::ostream& out, const AgentReport& report, bool colors) {
     return;
   }
   out << "\n"
-      << cli::styled("Throughput, foretold", cli::Style::Strong, colors) << " (now = 1; threads per CPU as seen: what is likely for model servers, "
-      << "and the ends for threads that never or always wait busily for each other)\n";
+      << cli::styled("Throughput, foretold", cli::Style::Strong, colors)
+      << " (now = 1; threads per CPU as seen: what is likely where a server's threads help each other with one request, and the ends for other "
+         "threads: "
+         "ones that have nothing to do with each other, that help fully or not at all, that wait busily for each other all the time)\n";
   cli::Table table({"GROUP", "THREADS PER CPU", "WITH SETS", "CPU SETS ALONE", "CPU SETS AND THREADS"});
   for (const GroupReport& group : report.groups) {
     const foreign::Forecast& one = group.forecast;

@@ -83,6 +83,8 @@ struct ObservedContainer {
   std::int64_t weight{100};
   bool uniform{true};    // false: some thread sits elsewhere (a thread born during a change, or somebody moved it): write again
   bool vanished{false};  // the process has gone
+  // False: of this container memory nodes are not set, although the adapter can; MemoryNodes does nothing.
+  bool memoryHeld{true};
 };
 
 struct ThreadUse {

@@ -330,10 +330,19 @@ void ProcessRuntime::lookForStopped() {
     if (const StopNews news = stopNews(instance->child.pid); news != StopNews::Nothing) instance->stopped = news == StopNews::Stopped;
     noteSilence(*instance, before);
     if (before.empty() || instance->silence().empty()) continue;
-    if (++instance->silentLooks * options_.stopCheck < options_.silentLimit) continue;
+    const Millis limit = silentLimitOf(*instance);
+    if (++instance->silentLooks * options_.stopCheck < limit) continue;
     killFor(*instance, EndReason::Unresponsive,
-            "it was silent for " + std::to_string(std::chrono::ceil<Seconds>(options_.silentLimit).count()) + " s: " + instance->silence());
+            "it was silent for " + std::to_string(std::chrono::ceil<Seconds>(limit).count()) + " s: " + instance->silence());
   }
+}
+
+Millis ProcessRuntime::silentLimitOf(const Instance& instance) const {
+  const bool another = std::any_of(instances_.begin(), instances_.end(), [&](const auto& entry) {
+    const Instance& other = *entry.second;
+    return &other != &instance && other.spec.service == instance.spec.service && other.state == State::Ready && other.silence().empty();
+  });
+  return instance.stopped && !another ? std::min(options_.soleLimit, options_.silentLimit) : options_.silentLimit;
 }
 
 void ProcessRuntime::heard(InstanceId id, const std::string& silence) {

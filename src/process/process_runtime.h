@@ -7,7 +7,8 @@
 // What a worker says about itself is checked against the kernel: its threads are looked up, its memory is read from /proc. Messages out of order or
 // malformed are a ProtocolViolation. Memory limit: a v1 memory cgroup where one can be made below our own, else RLIMIT_DATA and polling, 4 times a
 // second. A ready worker that is alive and does nothing is told of as silent and, if it stays so, killed as Unresponsive: the kernel says whether a
-// signal stopped it (one wake-up for all workers, none without workers), the gateway whether it does nothing although it has requests (heard()).
+// signal stopped it (one wake-up for all workers, none without workers), the gateway whether it does nothing although it has requests (heard()). One
+// that a signal stopped and beside which nobody of its service works is killed sooner: all its requests are refused meanwhile.
 // Silence is counted in those wake-ups, not by the clock, so that a pause of the whole machine is nobody's fault. Children die with the thread that
 // started them (PDEATHSIG): construct and use this on a control loop whose thread lives as long as the process. The destructor kills and reaps what
 // is left. Thread rule: the control loop; violated() and heard() reach it from other threads by the loop's post().
@@ -40,8 +41,9 @@ struct ProcessOptions {
   Bytes largestAnswer{64LL << 20};                                            // response cell; sparse
   Seconds startTimeout{120};                                                  // from start() to Ready
   Millis memoryPoll{250};                                                     // where there is no memory cgroup
-  Millis stopCheck{2000};                                                     // how often it is asked whether ready workers stand still
+  Millis stopCheck{1000};                                                     // how often it is asked whether ready workers stand still
   Millis silentLimit{10'000};                                                 // so long silent (in steps of stopCheck): killed, to be started again
+  Millis soleLimit{2000};                                                     // the same where a signal stopped the only one of a service that works
   bool sandbox{true};                                                         // off only under sanitizers and debuggers
   std::function<void(InstanceId, std::string_view)> onErrorText;              // what a worker writes to standard error, as it comes; may be empty
 };
@@ -86,6 +88,7 @@ class ProcessRuntime final : public ContainerRuntime {
   void armStopCheck();
   void lookForStopped();
   void noteSilence(Instance& instance, const std::string& before);
+  [[nodiscard]] Millis silentLimitOf(const Instance& instance) const;
   [[nodiscard]] InstanceEnd endOf(const Instance& instance, const ExitStatus& status) const;
 
   struct SharedArena {

@@ -106,6 +106,8 @@ void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcVi
   append(explanation.whyNotMore, texts.whyNotMore);
   sayTroubles(group, view, explanation);
   for (const auto& caveat : view.caveats) explanation.whyThese.push_back({"Enforcement", view.controller + ": " + caveat});
+  if (!group.cacheClass.empty()) explanation.whyThese.push_back({"CacheClass", group.cacheClass});
+  for (const auto& condition : view.classes.conditions) explanation.whyThese.push_back({"CacheClasses", condition});
 }
 
 Result<std::vector<admin::InstanceInfo>> AdminService::instances(const ServiceName& service) const {

@@ -172,7 +172,9 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
 MilliCpu Bridge::missingForFloor(const controller::ServiceGroup& group) const { return drc_->missingForFloor(specOf(group)); }
 
 controller::IsolationTerms Bridge::isolationTerms(Isolation level) const {
-  return serve::isolationTerms(level, {drc_->isolationUnits(), !drc_->view().reserved.empty(), drc_->machine().virtualMachine});
+  const agent::DrcView view = drc_->view();
+  return serve::isolationTerms(
+      level, {drc_->isolationUnits(), !view.reserved.empty(), drc_->machine().virtualMachine, view.classes.ways, view.classes.othersBandwidth});
 }
 
 void Bridge::setGroup(const controller::ServiceGroup& group) {

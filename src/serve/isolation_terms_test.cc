@@ -22,6 +22,13 @@ TEST(IsolationTerms, SaysOnlyWhatIsTrueHere) {
   EXPECT_FALSE(says(cache, "last-level cache"));
   EXPECT_TRUE(says(isolationTerms(Isolation::Node, smt), "whatever memory of others lies on its nodes"));
 
+  smt.cacheWays = true;
+  smt.othersBandwidth = 50;
+  EXPECT_TRUE(says(isolationTerms(Isolation::Core, smt), "but for the ways that its tenant has to itself"));
+  EXPECT_FALSE(says(isolationTerms(Isolation::Core, smt), "held to")) << "only a whole cache or node asks for that";
+  EXPECT_TRUE(says(isolationTerms(Isolation::Cache, smt), "held to 50 %"));
+  EXPECT_TRUE(says(isolationTerms(Isolation::Node, smt), "lies on its nodes, of which each core of another tenant"));
+
   IsolationSetting small;
   small.units = {{1, 1, 2}, 2, 2, 1};
   small.virtualMachine = true;

@@ -28,12 +28,14 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/live_machine.h"
+#include "linux/resctrl.h"
 #include "model/objects.h"
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
 #include "serve/bridge.h"
 #include "serve/choose_actuator.h"
+#include "serve/demo_keys.h"
 #include "serve/file_home_journal.h"
 #include "serve/log_book.h"
 #include "serve/log_keeper.h"
@@ -46,7 +48,6 @@ namespace coterie::serve {
 namespace {
 
 constexpr std::uint32_t kFirstTenantUser = 200'000;  // workers of tenant i run as this plus i, when we are root
-constexpr std::string_view kDemoLabel = "quickstart";
 constexpr Bytes kSystemMemory{256LL << 20};
 
 Status makeStateFolder(const std::string& path) {
@@ -136,6 +137,7 @@ struct LocalServer::Parts {
   std::unique_ptr<LogKeeper> logKeeper;
   std::unique_ptr<http::Server> gatewayServer;
   std::unique_ptr<CpuController> controller;
+  std::unique_ptr<CacheClasses> cacheClasses;  // none: switched off
   std::unique_ptr<agent::RealtimeApplier> applier;
   std::unique_ptr<agent::Drc> drc;
   std::unique_ptr<controller::TenantReconciler> tenants;
@@ -199,6 +201,7 @@ Status LocalServer::Parts::openCpus() {
   if (const auto rivals = linux::cpuRivals(::getpid()); !rivals.empty()) {
     log::warning("serve", "others on this machine set CPUs, too: " + rivals + ". Give each a part of its own, e.g. start this with taskset -c LIST");
   }
+  if (options.cacheClasses != CacheClassMode::Off) cacheClasses = linux::Resctrl::create();
   auto made = agent::RealtimeApplier::create(control, {linux::executeWrite});
   if (!made) return made.error();
   applier = std::move(made).value();
@@ -241,9 +244,10 @@ Status LocalServer::Parts::buildGateway() {
 void LocalServer::Parts::buildReconcilers() {
   agent::DrcConfig drcConfig;
   drcConfig.reserved = options.reserved;
+  drcConfig.cacheClasses = options.cacheClasses;
   drc = std::make_unique<agent::Drc>(
       agent::Drc::Ports{control, *controller, machine, *applier, journal, *bridge, [this](GroupId group) { return bridge->sampleDemand(group); },
-                        [] { return linux::cpuRivals(::getpid()); }},
+                        [] { return linux::cpuRivals(::getpid()); }, cacheClasses.get()},
       drcConfig);
   tenants = std::make_unique<controller::TenantReconciler>(control, *store, *store, *bridge);
   controller::InstanceReconcilerConfig config;
@@ -338,18 +342,9 @@ Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
 }
 
 Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
-  std::vector<DemoKey> made;
-  const WallTime now = parts_->control.clock().wall();
-  for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) {
-    for (const auto& old : parts_->keys->list(name)) {
-      if (old.label != kDemoLabel || old.revoked) continue;
-      if (const Status revoked = parts_->keys->revoke(old.id, now); !revoked) return revoked.error();
-    }
-    auto key = parts_->keys->create(name, std::string(kDemoLabel), std::nullopt, now);
-    if (!key) return key.error();
-    made.push_back({name, key->key});
-  }
-  return made;
+  std::vector<TenantName> tenants;
+  for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) tenants.push_back(name);
+  return serve::makeDemoKeys(*parts_->keys, tenants, parts_->control.clock().wall());
 }
 
 std::vector<controller::ServiceSummary> LocalServer::services() const { return parts_->services->summaries(); }

@@ -8,6 +8,7 @@
 
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/cache_class.h"
 
 namespace coterie::serve {
 
@@ -31,6 +32,8 @@ struct ServeOptions {
   Bytes requestArena{256LL << 20};        // per service: memory for inputs under way; sparse
   Seconds drainGrace{20};                 // requests under way at the end get this long
   bool quiet{false};                      // no progress bars, no table
+  // Of whom caches are divided, where the kernel can.
+  CacheClassMode cacheClasses{CacheClassMode::Auto};
 };
 
 }  // namespace coterie::serve

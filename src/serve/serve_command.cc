@@ -42,6 +42,7 @@ struct Flags {
   std::string runtime;
   std::string reserved;
   std::string actuator{"auto"};
+  std::string cacheClasses{"auto"};
   std::int64_t drainSeconds{20};
   std::string logLevel{"warning"};
   bool quiet{false};
@@ -92,6 +93,9 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   }
   for (const Actuator actuator : {Actuator::Auto, Actuator::Affinity, Actuator::CgroupV1, Actuator::CgroupV2}) {
     if (flags.actuator == actuatorName(actuator)) options.actuator = actuator;
+  }
+  for (const CacheClassMode mode : {CacheClassMode::Auto, CacheClassMode::All, CacheClassMode::Off}) {
+    if (flags.cacheClasses == cacheClassModeName(mode)) options.cacheClasses = mode;
   }
   if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
   options.drainGrace = Seconds(flags.drainSeconds);
@@ -217,6 +221,10 @@ cli::Command serveCommand() {
                "how CPU sets are enforced; auto: cgroup v2 where it may be used, else v1, else affinity",
                &flags->actuator,
                {"auto", "affinity", "cgroup-v1", "cgroup-v2"}},
+              {"--cache-classes",
+               "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
+               &flags->cacheClasses,
+               {"auto", "all", "off"}},
               {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
               {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
               {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},

@@ -101,7 +101,9 @@ Result<PreparedChange> FakeCpuController::prepare(const CpuChange& change) {
       if (container.lent) return call({words("loans", change.container, set)});
       if (container.askedHome.empty()) return PreparedChange{};
       return call({words("loans", change.container, "-")});
-    case CpuChangeKind::MemoryNodes: return call({words("mems", change.container, set)});
+    case CpuChangeKind::MemoryNodes:
+      if (memoryKept_.count(change.container) > 0) return PreparedChange{};
+      return call({words("mems", change.container, set)});
     default: return call({words("weight", change.container, std::to_string(change.weight))});
   }
 }
@@ -218,6 +220,7 @@ Result<ObservedContainer> FakeCpuController::observe(InstanceId id) const {
   observed.vanished = processes_.count(container.threads.pid) == 0;
   observed.weight = container.weight;
   observed.memoryNodes = container.home.memoryNodes;
+  observed.memoryHeld = memoryKept_.count(id) == 0;
   if (observed.vanished || !container.home.hasTasks) return observed;
   observed.home = container.home.requested;
   observed.effective = effectiveOf(container.home);

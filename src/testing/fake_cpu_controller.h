@@ -65,6 +65,8 @@ class FakeCpuController final : public CpuController {
   void setOnline(const CpuSet& online);             // hotplug by the kernel's rules
   void disturb(InstanceId id, const CpuSet& home);  // somebody else writes the home's CPUs
   void disturbTree(const CpuSet& cpus);             // or those of the set above all containers
+  // Its memory nodes are somebody's choice.
+  void keepMemory(InstanceId id) { memoryKept_.insert(id); }
   [[nodiscard]] std::vector<std::string> takeOperations();
   [[nodiscard]] LanePlace lanePlace(InstanceId id, int loanLane) const;
   [[nodiscard]] CpuSet laneCpus(InstanceId id) const;  // that its own lanes are spread over; empty: they float
@@ -114,6 +116,7 @@ class FakeCpuController final : public CpuController {
   };
   std::map<InstanceId, Quota> quotas_;
   std::map<int, ThreadUse> uses_;
+  std::set<InstanceId> memoryKept_;
   mutable int threadLooks_{0};
   std::vector<std::string> operations_;
 };

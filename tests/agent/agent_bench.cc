@@ -1,13 +1,13 @@
 // Whether the agent foretells what it then delivers, and what it costs while nothing happens.
 //
-//   agent [--seconds S] [--threads N] [--containers N] [--idle-seconds S] [--coterie PATH] [--only gain|idle] [--json PATH]
+//   agent [--seconds S] [--servers N] [--threads N] [--containers N] [--idle-seconds S] [--coterie PATH] [--only gain|idle] [--json PATH]
 //
-// gain: three model servers (ONNX Runtime on a MobileNet-like model, N threads each, by default as many as there are CPUs, which is what it takes
-// by itself), of tenants of weights 200, 100, 100, under three cares: none; the agent with CPU sets alone; the agent with sets and the thread hint.
-// All three are resident, two of them frozen with their agents; slices of a second in blocks of eight (none sets threads none, and the reverse). A
-// block yields for each care the log ratio of the geometric mean of the three servers' runs per second to that without an agent. In between, an
-// observing agent foretells over the servers without one. forecast_error compares what it calls likely (geometric mean of its forecasts) with what
-// was delivered. The CPUs that each care had stand beside.
+// gain: three model servers, or N <= 3 (ONNX Runtime on a MobileNet-like model, N threads each, by default as many as there are CPUs, which is what
+// it takes by itself), of tenants of weights 200, 100, 100, under three cares: none; the agent with CPU sets alone; the agent with sets and the
+// thread hint. All three are resident, two of them frozen with their agents; slices of a second in blocks of eight (none sets threads none, and the
+// reverse). A block yields for each care the log ratio of the geometric mean of the servers' runs per second to that without an agent. In between,
+// an observing agent foretells over the servers without one. forecast_error compares what it calls likely (geometric mean of its forecasts) with
+// what was delivered. The CPUs that each care had stand beside.
 // idle: CPU time of the enforcing agent over 200 sleeping containers.
 // Looked at after 12, 24 and 48 blocks: 2, 4 or (S = 300 at most) 5 minutes, and half a minute for the idle loop. Exit status 1 if a target is
 // missed.
@@ -58,12 +58,12 @@ constexpr double kTolerance = 0.15;
 // The log of the geometric mean of the servers' rates over some slices.
 double logRate(const std::vector<Slice>& slices) {
   double sum = 0;
-  for (std::size_t i = 0; i < kTenants.size(); ++i) {
+  for (std::size_t i = 0; i < slices.front().rates.size(); ++i) {
     double rate = 0;
     for (const Slice& slice : slices) rate += slice.rates[i];
     sum += std::log(std::max(rate / static_cast<double>(slices.size()), 1e-6));
   }
-  return sum / static_cast<double>(kTenants.size());
+  return sum / static_cast<double>(slices.front().rates.size());
 }
 
 // Of several forecasts, the geometric means; as logs.
@@ -162,7 +162,7 @@ void report(BenchVerdicts& verdicts, const Gains& gains) {
       return sum / static_cast<double>(slices.size());
     };
     verdicts.add({"cpus_used", "CPUs", mean([](const Slice& slice) { return slice.cpus; }), {{"care", names.at(care)}}, {}, {}});
-    for (std::size_t i = 0; i < kTenants.size(); ++i) {
+    for (std::size_t i = 0; i < slices.front().rates.size(); ++i) {
       verdicts.add({"throughput",
                     "runs/s",
                     mean([&](const Slice& slice) { return slice.rates[i]; }),
@@ -187,6 +187,7 @@ Status measure(int argc, char** argv, const std::string& folder, BenchVerdicts& 
                 onnx::defaultLibrary(),
                 folder + "/model.onnx",
                 folder,
+                std::clamp(number("servers", 3), 1, 3),
                 number("threads", cpus)};
     const auto model = testing::makeModel("mobilenet_v2");
     if (!model) return model.error();
@@ -207,7 +208,7 @@ Status measure(int argc, char** argv, const std::string& folder, BenchVerdicts& 
 }
 
 int benchMain(int argc, char** argv) {
-  if (!testing::benchArguments(argc, argv, {}, {"seconds", "threads", "containers", "idle-seconds", "coterie", "only", "json"})) return 2;
+  if (!testing::benchArguments(argc, argv, {}, {"seconds", "servers", "threads", "containers", "idle-seconds", "coterie", "only", "json"})) return 2;
   log::setLevel(log::Level::Error);
   std::string folder = (std::filesystem::temp_directory_path() / "coterie-agent-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -39,24 +40,25 @@ pid_t launch(const std::vector<std::string>& words, const std::string& output) {
   if (pid != 0) return pid;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (file < 0) ::_exit(127);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
   ::execvp(pointers[0], pointers.data());
   ::_exit(127);
 }
 
-bool hasTold(const std::string& folder) {
+bool hasTold(const std::string& folder, int servers) {
   std::size_t told = 0;
   std::error_code fault;
   for (const auto& entry : std::filesystem::directory_iterator(folder, fault)) told += entry.path().extension() == ".json" ? 1 : 0;
-  return told >= kTenants.size();
+  return told >= static_cast<std::size_t>(servers);
 }
 
 }  // namespace
 
 NodeSubject::NodeSubject(Setup setup, Care care) : setup_(std::move(setup)), care_(care), folder_(setup_.folder + "/" + nameOf(care)) {
   ::mkdir(folder_.c_str(), 0755);
-  for (std::size_t i = 0; i < kTenants.size(); ++i) progress_[i] = std::make_unique<Progress>(folder_ + "/" + kTenants[i] + ".progress");
+  for (const char* tenant : tenantsOf(setup_.servers)) progress_.push_back(std::make_unique<Progress>(folder_ + "/" + tenant + ".progress"));
   // Every server is told, so that one knows when all are placed; but without hints they do not look there.
   std::ofstream(folder_ + "/agent.yaml") << config();
 }
@@ -64,9 +66,10 @@ NodeSubject::NodeSubject(Setup setup, Care care) : setup_(std::move(setup)), car
 // The first tenant weighs as much as the two others. Nothing is lent: who is frozen looks idle.
 std::string NodeSubject::config() const {
   std::string text = "tenants:\n";
-  for (std::size_t i = 0; i < kTenants.size(); ++i) text += fmt::format("  - {{name: {}, weight: {}}}\n", kTenants[i], i == 0 ? 200 : 100);
+  for (const char* tenant : tenantsOf(setup_.servers))
+    text += fmt::format("  - {{name: {}, weight: {}}}\n", tenant, tenant == kTenants[0] ? 200 : 100);
   text += "groups:\n";
-  for (const char* tenant : kTenants) {
+  for (const char* tenant : tenantsOf(setup_.servers)) {
     text += fmt::format("  - name: {0}/server\n    tenant: {0}\n    lend: never\n    members: [{{command: \"*--server {1}/{0}.progress *\"}}]\n",
                         tenant, folder_);
     if (care_ == Care::None) continue;
@@ -77,9 +80,10 @@ std::string NodeSubject::config() const {
 
 Result<std::unique_ptr<NodeSubject>> NodeSubject::start(const Setup& setup, Care care) {
   std::unique_ptr<NodeSubject> subject(new NodeSubject(setup, care));
-  auto tree = testing::FreezableProcess::start(
-      nameOf(care), {setup.self, "--tree", subject->folder_, setup.coterie, setup.library, setup.model, std::to_string(setup.threads), nameOf(care)},
-      {});
+  auto tree = testing::FreezableProcess::start(nameOf(care),
+                                               {setup.self, "--tree", subject->folder_, setup.coterie, setup.library, setup.model,
+                                                std::to_string(setup.threads), nameOf(care), std::to_string(setup.servers)},
+                                               {});
   if (!tree) return tree.error();
   subject->tree_ = std::move(tree).value();
   if (const Status ready = subject->waitReady(); !ready) return ready.error();
@@ -89,7 +93,7 @@ Result<std::unique_ptr<NodeSubject>> NodeSubject::start(const Setup& setup, Care
 
 Status NodeSubject::waitReady() {
   const auto until = SteadyClock::now() + kPatience;
-  const auto all = [&](const std::array<long, 3>& before) {
+  const auto all = [&](const std::vector<long>& before) {
     const auto now = runs();
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (now[i] < before[i] + 3) return false;
@@ -100,9 +104,9 @@ Status NodeSubject::waitReady() {
     while (!done() && SteadyClock::now() < until && tree_->running()) pause(Millis(20));
     return done();
   };
-  bool ready = await([&] { return all({}); });
+  bool ready = await([&] { return all(std::vector<long>(progress_.size())); });
   if (ready && care_ != Care::None) {
-    ready = await([&] { return hasTold(folder_); });
+    ready = await([&] { return hasTold(folder_, setup_.servers); });
     const auto placed = runs();  // with its new threads, too
     ready = ready && await([&] { return all(placed); });
   }
@@ -113,8 +117,8 @@ Status NodeSubject::waitReady() {
       std::string("the servers of ") + nameOf(care_) + " do not work: " + std::string{std::istreambuf_iterator<char>(output), {}}.substr(0, 2000)};
 }
 
-std::array<long, 3> NodeSubject::runs() const {
-  std::array<long, 3> all{};
+std::vector<long> NodeSubject::runs() const {
+  std::vector<long> all(progress_.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = progress_[i]->runs();
   return all;
 }
@@ -132,7 +136,7 @@ Result<Slice> NodeSubject::slice(Nanos length) {
   if (const Status frozen = tree_->freeze(); !frozen) return frozen.error();
   if (!tree_->running()) return Error{Code::Unavailable, "NotReady", std::string("the servers of ") + nameOf(care_) + " ended"};
   Slice slice;
-  for (std::size_t i = 0; i < after.size(); ++i) slice.rates[i] = static_cast<double>(after[i] - before[i]) / seconds;
+  for (std::size_t i = 0; i < after.size(); ++i) slice.rates.push_back(static_cast<double>(after[i] - before[i]) / seconds);
   slice.cpus = (cpuAfter - cpuBefore) / seconds;
   return slice;
 }
@@ -154,9 +158,9 @@ Result<std::string> NodeSubject::foretold(Seconds window) {
 }
 
 int runTree(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 6) return 2;
+  if (arguments.size() != 7) return 2;
   const std::string& folder = arguments[0];
-  for (const char* tenant : kTenants) {
+  for (const char* tenant : tenantsOf(std::atoi(arguments[6].c_str()))) {
     const std::string hint = arguments[5] == "threads" ? folder + "/" + tenant + "-{pid}.json" : folder + "/none";
     launch({"/proc/self/exe", "--server", folder + "/" + tenant + ".progress", hint, arguments[2], arguments[3], arguments[4]}, folder + "/output");
   }

@@ -1,11 +1,14 @@
-// One of the machines that `bench agent` compares: three model servers, and an agent that enforces over them or none; a process tree of its own that
-// is frozen while another one runs.
+// One of the machines that `bench agent` compares: two or three model servers, and an agent that enforces over them or none; a process tree of its
+// own that is frozen while another one runs.
 //
 // Of a slice the first 50 ms after the thaw do not count. Errors: those of FreezableProcess; Unavailable/NotReady. Thread-compatible.
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,18 +21,21 @@ namespace coterie::agent_bench {
 
 enum class Care : std::uint8_t { None, Sets, SetsAndThreads };
 inline constexpr std::array<const char*, 3> kTenants{"red", "green", "blue"};
+// The tenants of so many servers, one each.
+inline std::span<const char* const> tenantsOf(int servers) { return std::span(kTenants).first(static_cast<std::size_t>(servers)); }
 
 struct Setup {
   std::string self;     // this program
   std::string coterie;  // the product's binary
   std::string library, model;
   std::string folder;  // of this run
-  int threads{2};      // of each server
+  int servers{3};      // 1 to 3
+  int threads{2};      // of each of them
 };
 
 struct Slice {
-  std::array<double, 3> rates{};  // runs per second
-  double cpus{0};                 // CPUs that the tree had
+  std::vector<double> rates;  // runs per second, by tenant
+  double cpus{0};             // CPUs that the tree had
 };
 
 class NodeSubject {
@@ -46,12 +52,12 @@ class NodeSubject {
   NodeSubject(Setup setup, Care care);
   [[nodiscard]] Status waitReady();
   [[nodiscard]] std::string config() const;
-  [[nodiscard]] std::array<long, 3> runs() const;
+  [[nodiscard]] std::vector<long> runs() const;
 
   Setup setup_;
   Care care_;
   std::string folder_;
-  std::array<std::unique_ptr<Progress>, 3> progress_;
+  std::vector<std::unique_ptr<Progress>> progress_;
   std::unique_ptr<testing::FreezableProcess> tree_;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The second day: restarts, a new version of a model under load, a full disk, a second server, a damaged store, modes of files."""
+import collections
 import contextlib
 import hashlib
 import json
@@ -450,6 +451,30 @@ def models_by_a_relative_path_and_through_a_link(context):
         check(reply.status == 200, f"{name} ({form}): {reply.status} {reply.body[:200]!r}")
         server.stop()
     server.models = real
+
+
+@case
+def a_frozen_only_worker(context):
+    """The only worker of its service: refused are the requests of some seconds, and it is said why."""
+    server = context.main
+    server.apply(service("red/alone", "add_one.onnx", instances=1))
+    server.wait_ready("red/alone")
+    (before,) = server.pids_of("red/alone")
+    frozen = time.monotonic()
+    os.kill(before, signal.SIGSTOP)
+    seen = collections.Counter()
+
+    def answered():
+        status = server.infer("alone", context.key, matrix()).status
+        seen[status] += 1
+        return status == 200
+
+    within(60, "another one answers", answered, 0.1)
+    took = time.monotonic() - frozen
+    check(before not in server.pids_of("red/alone"), "it was replaced")
+    check("Unresponsive" in server.ok("describe", "service/red/alone"), "the end is told as what it was")
+    context.figure(f"the only worker of a service frozen: answered again after {took:.1f} s; statuses {dict(seen)}")
+    server.ok("delete", "service", "red/alone")
 
 
 @case

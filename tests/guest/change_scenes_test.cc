@@ -27,7 +27,8 @@ void setOnline(const CpuSet& cpus, bool online) {
 class Hotplug : public Scene {
  protected:
   void TearDown() override {
-    setOnline(away_, true);
+    setOnline(away_ - late_, true);
+    setOnline(late_, false);
     Scene::TearDown();
   }
   // Takes CPUs away or gives them, and waits until the plan for it is in force; how long that took.
@@ -44,6 +45,9 @@ class Hotplug : public Scene {
 
  private:
   CpuSet away_;
+
+ protected:
+  CpuSet late_;  // that were offline before: they are again afterwards
 };
 
 TEST_F(Hotplug, CpusThatGoWhileTheAgentRunsAreDoneWithoutAndUsedAgainWhenTheyReturn) {
@@ -84,6 +88,82 @@ TEST_F(Hotplug, AWholeNodeThatGoesTakesNobodyWithIt) {
   EXPECT_EQ(cpusOf(1) | cpusOf(2), before);
   figure(fmt::format("CPUs {}: on {} after {}; on {} again after {}", last.toString(), left.toString(), secondsText(gone), before.toString(),
                      secondsText(back)));
+}
+
+TEST_F(Hotplug, CpusThatWereOfflineAtTheStartComeAndAreUsed) {
+  const auto offline = CpuSet::parse(textIn("/sys/devices/system/cpu/offline"));
+  if (!offline || offline->empty()) GTEST_SKIP() << "no CPU is offline";
+  begin();
+  add(apply::service(1), 2);
+  add(apply::service(2), 2);
+  settle();
+  expectSound();
+  const CpuSet before = cpusOf(1) | cpusOf(2);
+  EXPECT_FALSE(machine().online.intersects(*offline));
+  EXPECT_EQ(before, usable());
+  late_ = *offline;
+  const Nanos came = change(late_, true);
+  expectSound();
+  const CpuSet with = cpusOf(1) | cpusOf(2);
+  EXPECT_EQ(with, usable());
+  EXPECT_TRUE(late_.isSubsetOf(with)) << with.toString() << ": some may be reserved by now, those that came are not";
+  CpuSet run;
+  for (const auto& [id, one] : node().containers()) run |= mayRunOn(one.process->pid());
+  EXPECT_TRUE(late_.isSubsetOf(run)) << "their threads run on " << run.toString();
+  const Nanos gone = change(late_, false);
+  expectSound();
+  EXPECT_EQ(cpusOf(1) | cpusOf(2), before);
+  figure(fmt::format("CPUs {}: came, on {} after {}; gone, on {} after {}", late_.toString(), with.toString(), secondsText(came), before.toString(),
+                     secondsText(gone)));
+}
+
+// As many services as CPUs, each promised one of its own. Whoever has the CPU that goes, the last come of the lowest band waits; it is back with the
+// CPU.
+TEST_F(Hotplug, WithACpuGoesTheYoungestOfTheLowestBand) {
+  begin();
+  const int count = usable().count();
+  const auto spec = [&](int id) {
+    agent::GroupSpec made = apply::service(id);
+    made.floor = MilliCpu(1000);
+    made.band = id == 1 ? allocation::Band::High : id >= count - 1 ? allocation::Band::Low : allocation::Band::Normal;
+    return made;
+  };
+  for (int id = count; id >= 1; --id) {  // the one of the highest band comes last
+    if (id == count - 1) continue;
+    add(spec(id), 1, 1);
+    settle();
+    node().pass(Millis(20));
+  }
+  add(spec(count - 1), 1, 1);
+  settle();
+  expectSound();
+  const int youngest = count - 1;
+  const auto waiting = [&] {
+    CpuSet ids;
+    for (int id = 1; id <= count; ++id) {
+      if (node().drc().explainGroup(GroupId(id))->pending) ids.add(id);
+    }
+    return ids;
+  };
+  EXPECT_TRUE(waiting().empty()) << waiting().toString();
+  const CpuSet lost = cpusOf(1);
+  ASSERT_EQ(lost.count(), 1);
+  const Nanos gone = change(lost, false);
+  if (usable().count() == count) GTEST_SKIP() << "with one fewer nothing is reserved any more, so nobody has to wait";
+  EXPECT_EQ(waiting(), CpuSet{youngest});
+  node().ended(container(youngest));  // as the reconciler does with who waits
+  settle();
+  expectSound();
+  EXPECT_EQ(cpusOf(1).count(), 1) << "the highest band has its own again";
+  EXPECT_GT(node().drc().missingForFloor(spec(youngest)).value, 0);
+  const Nanos back = change(lost, true);
+  EXPECT_EQ(node().drc().missingForFloor(spec(youngest)).value, 0);
+  node().ready(container(youngest), apply::makeContainer(GroupId(youngest), 1, 0));
+  settle();
+  expectSound();
+  EXPECT_TRUE(waiting().empty()) << waiting().toString();
+  figure(fmt::format("CPU {} of {}: gone, service {} waits after {}; back after {}", lost.toString(), usable().toString(), youngest,
+                     secondsText(gone), secondsText(back)));
 }
 
 class Drift : public Scene {

@@ -239,6 +239,7 @@ process::ProcessOptions watchful(Millis silentLimit = Millis(60'000)) {
   process::ProcessOptions options = workerOptions();
   options.stopCheck = Millis(20);
   options.silentLimit = silentLimit;
+  options.soleLimit = silentLimit;
   return options;
 }
 
@@ -272,6 +273,25 @@ TEST(Silence, AWorkerThatStaysSilentIsEndedAsUnresponsive) {
   EXPECT_EQ(rig.ends[1].reason, EndReason::Unresponsive) << rig.ends[1].message;
   EXPECT_NE(rig.ends[1].message.find("it was silent for 1 s: a signal has stopped it"), std::string::npos) << rig.ends[1].message;
   EXPECT_TRUE(rig.lanes.empty());
+}
+
+// Whoever stopped it may let it go on; but while nobody else of its service works, each second is one of refusals.
+TEST(Silence, AStoppedWorkerIsEndedSoonerWhereNobodyElseOfItsServiceWorks) {
+  const Folder folder;
+  process::ProcessOptions options = watchful();
+  options.soleLimit = Millis(100);
+  Rig rig(options);
+  ASSERT_TRUE(rig.startAndWait(rig.spec(1, folder.model("identity_fp32"))));
+  ASSERT_TRUE(rig.startAndWait(rig.spec(2, folder.model("identity_fp32"))));
+  freeze(rig.ready[1].pid);
+  ASSERT_TRUE(rig.waitFor([&] { return !rig.silences[1].empty(); }));
+  (void)rig.loop.runUntil([&] { return rig.ends.count(1) > 0; }, Millis(300));
+  EXPECT_TRUE(rig.ends.empty()) << "the other one works";
+  freeze(rig.ready[2].pid);
+  ASSERT_TRUE(rig.waitForEnd(1));
+  ASSERT_TRUE(rig.waitForEnd(2));
+  EXPECT_EQ(rig.ends[1].reason, EndReason::Unresponsive) << rig.ends[1].message;
+  EXPECT_EQ(rig.ends[2].reason, EndReason::Unresponsive) << rig.ends[2].message;
 }
 
 // The kernel tells the supervisor too late here (a minute); the gateway finds out by the request that gets no answer.

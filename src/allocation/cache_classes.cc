@@ -1,0 +1,197 @@
+#include "allocation/cache_classes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace coterie::allocation {
+
+namespace {
+
+constexpr int kAllBandwidth = 100;
+
+MilliCpu ownedIn(const ClassClaim& claim, int cache) {
+  const auto found = claim.owned.find(cache);
+  return found == claim.owned.end() ? MilliCpu{} : found->second;
+}
+
+MilliCpu ownedOf(const ClassClaim& claim) {
+  MilliCpu sum;
+  for (const auto& [cache, cpus] : claim.owned) sum += cpus;
+  return sum;
+}
+
+// So many neighbouring ways from `first` on.
+CacheWays runOf(int first, int length) {
+  constexpr int kBits = std::numeric_limits<CacheWays>::digits;
+  const CacheWays low = length >= kBits ? ~CacheWays{0} : (CacheWays{1} << length) - 1;
+  return low << first;
+}
+
+// Indices of the claims whose classes are their own, the first in rank first. Each cache must have room for those that own CPUs below it.
+std::vector<std::size_t> chooseOwn(const CacheControl& control, const std::vector<ClassClaim>& claims, const ClassPlan& before,
+                                   const ClassConfig& config) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (claims[i].own && ownedOf(claims[i]).value > 0) chosen.push_back(i);
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+    const MilliCpu left = ownedOf(claims[a]);
+    const MilliCpu right = ownedOf(claims[b]);
+    if (left != right) return left > right;
+    return before.of(claims[a].tenant) != nullptr && before.of(claims[b].tenant) == nullptr;
+  });
+  std::size_t most = std::min(static_cast<std::size_t>(std::max(0, control.classes)), config.mostClasses);
+  const bool others = chosen.size() < claims.size() || chosen.size() > most;
+  if (others && most > 0) --most;  // theirs
+  if (chosen.size() > most) chosen.resize(most);
+  for (const CacheInstance& cache : control.caches) {
+    if (cache.ways == 0) continue;
+    const auto ownsHere = [&](std::size_t i) { return ownedIn(claims[i], cache.id).value > 0; };
+    const auto full = [&] {
+      std::vector<std::size_t> here;
+      for (std::size_t i = 0; i < claims.size(); ++i) {
+        if (ownsHere(i)) here.push_back(i);
+      }
+      const auto isChosen = [&](std::size_t i) { return std::find(chosen.begin(), chosen.end(), i) != chosen.end(); };
+      const auto own = std::count_if(here.begin(), here.end(), isChosen);
+      const auto classes = own + (own < static_cast<std::ptrdiff_t>(here.size()) ? 1 : 0);
+      return classes * control.leastWays > std::popcount(cache.ways);
+    };
+    while (full()) {
+      const auto last = std::find_if(chosen.rbegin(), chosen.rend(), ownsHere);
+      if (last == chosen.rend()) break;
+      chosen.erase(std::next(last).base());
+    }
+  }
+  return chosen;
+}
+
+void shareWays(const CacheControl& control, const CacheInstance& cache, const std::vector<ClassClaim>& members, const ClassPlan& before,
+               std::vector<ClassTarget>& targets) {
+  const int ways = std::popcount(cache.ways);
+  std::vector<std::size_t> owners;
+  std::vector<MilliCpu> weights;
+  std::vector<CacheWays> masks;
+  const CacheWays visitor = runOf(std::countr_zero(cache.ways) + ways - control.leastWays, control.leastWays);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    targets[i].shares[cache.id].ways = visitor;
+    if (ownedIn(members[i], cache.id).value <= 0) continue;
+    owners.push_back(i);
+    weights.push_back(ownedIn(members[i], cache.id));
+    const ClassTarget* old = before.of(targets[i].tenant);
+    const auto share = old != nullptr ? old->shares.find(cache.id) : ClassShares::const_iterator{};
+    masks.push_back(old != nullptr && share != old->shares.end() ? share->second.ways : 0);
+  }
+  const std::vector<CacheWays> laid = layWays(cache.ways, divideWays(ways, control.leastWays, weights), masks);
+  for (std::size_t i = 0; i < owners.size(); ++i) targets[owners[i]].shares[cache.id].ways = laid[i];
+}
+
+void shareBandwidth(const CacheControl& control, const CacheInstance& cache, const std::vector<ClassClaim>& members, const ClassConfig& config,
+                    std::vector<ClassTarget>& targets) {
+  const int held = heldBandwidth(control, config);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const bool holdsBack = !members[i].bandwidth && std::any_of(members.begin(), members.end(), [&](const ClassClaim& other) {
+      return other.bandwidth && other.near.intersects(cache.cpus);
+    });
+    targets[i].shares[cache.id].bandwidth = holdsBack ? held : kAllBandwidth;
+  }
+}
+
+}  // namespace
+
+const ClassTarget* ClassPlan::of(std::optional<TenantId> tenant) const {
+  const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassTarget& one) { return one.tenant == tenant; });
+  return found == classes.end() ? nullptr : &*found;
+}
+
+int heldBandwidth(const CacheControl& control, const ClassConfig& config) {
+  const int steps = (config.othersBandwidth + control.bandwidthStep - 1) / control.bandwidthStep;
+  return std::clamp(steps * control.bandwidthStep, control.leastBandwidth, kAllBandwidth);
+}
+
+std::vector<int> divideWays(int ways, int least, const std::vector<MilliCpu>& weights) {
+  std::vector<int> given(weights.size(), least);
+  const std::int64_t sum = std::accumulate(weights.begin(), weights.end(), MilliCpu{}).value;
+  for (int left = ways - least * static_cast<int>(weights.size()); left > 0 && !weights.empty(); --left) {
+    std::size_t neediest = 0;
+    std::int64_t missing = std::numeric_limits<std::int64_t>::min();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::int64_t misses = ways * weights[i].value - given[i] * sum;  // of its exact share, times the sum
+      if (misses > missing) missing = misses, neediest = i;
+    }
+    ++given[neediest];
+  }
+  return given;
+}
+
+std::vector<CacheWays> layWays(CacheWays room, const std::vector<int>& lengths, const std::vector<CacheWays>& before) {
+  if (lengths.empty()) return {};
+  const std::size_t count = lengths.size();
+  const int first = std::countr_zero(room);
+  CacheWays held = 0;
+  bool fits = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    fits = fits && isRun(before[i]) && std::popcount(before[i]) == lengths[i] && (held & before[i]) == 0;
+    held |= before[i];
+  }
+  if (fits && held == room) return before;
+  // Whoever is laid next begins where those before it end, whatever their order: one number for each set of them.
+  const std::size_t sets = std::size_t{1} << count;
+  std::vector<int> begins(sets, first);
+  std::vector<std::uint8_t> most(sets, 0);  // masks that stay among those not in the set
+  for (std::size_t set = 1; set < sets; ++set) {
+    const int lowest = std::countr_zero(set);
+    begins[set] = begins[set & (set - 1)] + lengths[static_cast<std::size_t>(lowest)];
+  }
+  const auto laid = [&](std::size_t set, std::size_t i) { return runOf(begins[set], lengths[i]); };
+  const auto stays = [&](std::size_t set, std::size_t i) {
+    return static_cast<std::uint8_t>(most[set | (std::size_t{1} << i)] + (laid(set, i) == before[i] ? 1 : 0));
+  };
+  for (std::size_t set = sets - 1; set-- > 0;) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((set >> i & 1) == 0) most[set] = std::max(most[set], stays(set, i));
+    }
+  }
+  std::vector<CacheWays> masks(count);
+  for (std::size_t set = 0; set + 1 < sets;) {
+    std::size_t next = 0;
+    while ((set >> next & 1) != 0 || stays(set, next) != most[set]) ++next;
+    masks[next] = laid(set, next);
+    set |= std::size_t{1} << next;
+  }
+  return masks;
+}
+
+ClassPlan planClasses(const CacheControl& control, std::vector<ClassClaim> claims, const ClassPlan& before, const ClassConfig& config) {
+  std::sort(claims.begin(), claims.end(), [](const ClassClaim& a, const ClassClaim& b) { return a.tenant < b.tenant; });
+  std::vector<std::size_t> chosen = chooseOwn(control, claims, before, config);
+  std::sort(chosen.begin(), chosen.end());
+  ClassPlan plan;
+  std::vector<ClassClaim> members;
+  ClassClaim rest;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (std::binary_search(chosen.begin(), chosen.end(), i)) {
+      plan.classes.push_back({claims[i].tenant, {}});
+      members.push_back(claims[i]);
+      continue;
+    }
+    for (const auto& [cache, cpus] : claims[i].owned) rest.owned[cache] += cpus;
+    if (claims[i].own && ownedOf(claims[i]).value > 0) plan.without.push_back(claims[i].tenant);
+  }
+  if (chosen.size() < claims.size()) {
+    plan.classes.push_back({std::nullopt, {}});
+    members.push_back(std::move(rest));
+  }
+  if (chosen.empty() || plan.classes.size() < 2) return {{}, std::move(plan.without)};
+  for (const CacheInstance& cache : control.caches) {
+    if (cache.ways != 0) shareWays(control, cache, members, before, plan.classes);
+    if (control.leastBandwidth > 0) shareBandwidth(control, cache, members, config, plan.classes);
+  }
+  return plan;
+}
+
+}  // namespace coterie::allocation

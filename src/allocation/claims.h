@@ -1,0 +1,36 @@
+// How much of the machine everybody gets, before it is asked where: who waits, entitlements, whole CPUs, the pool, and the whole units of those who
+// are isolated, which are chosen here, because their number is what they cost.
+//
+// Entitlements (sizing.h) -> pool (whole.cc) -> units (isolation.h), again while a tenant's units pass its cap or units do not suffice (then the
+// youngest isolated group of the lowest band waits) -> the CPUs that are in nobody's units, among all others. O(g log g + n) without isolated groups,
+// else O(isolated groups * (g log g + n)). Pure. Thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "allocation/isolation.h"
+#include "allocation/policy.h"
+#include "allocation/selection.h"
+#include "allocation/sizing.h"
+
+namespace coterie::allocation {
+
+struct Claims {
+  UnitSizes units;
+  std::vector<bool> pending;  // per group
+  std::vector<bool> inPool;   // per group
+  Entitlements sizing;
+  std::vector<Claimant> claimants;  // groups with CPUs of their own, then the pool
+  std::vector<int> claimantOf;      // per group; kFree for pending ones
+  int pool{kFree};                  // its claimant
+  std::vector<int> holders;         // per position: the claimant that holds it now
+  std::vector<int> unitOwner;       // per position: the isolated claimant whose unit it is in
+  bool unitsRooted{false};          // somebody's units differ from what he asked for: another's, moved, would leave what he could take
+};
+
+// groups: those of the problem, as shapes (roles.h). pinned: per group, whether it stays in the units that it holds.
+[[nodiscard]] Claims makeClaims(const Problem& problem, const std::vector<const GroupState*>& groups, const std::vector<bool>& pinned);
+[[nodiscard]] bool ownsUnits(const Claims& claims, const std::vector<const GroupState*>& groups, std::size_t claimant);
+
+}  // namespace coterie::allocation

@@ -1,0 +1,38 @@
+#include "serve/demo_keys.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace coterie::serve {
+
+namespace {
+
+const std::string kLabel = "quickstart";
+
+Result<identity::NewKey> renew(identity::KeyStore& keys, const TenantName& tenant, WallTime now) {
+  std::optional<std::string> kept;
+  for (const identity::KeyInfo& old : keys.list(tenant)) {
+    if (old.label != kLabel || old.revoked) continue;
+    if (!kept && !old.expires) {
+      kept = old.id;
+      continue;
+    }
+    if (const Status revoked = keys.revoke(old.id, now); !revoked) return revoked.error();
+  }
+  return kept ? keys.rotate(*kept, Seconds(0), now) : keys.create(tenant, kLabel, std::nullopt, now);
+}
+
+}  // namespace
+
+Result<std::vector<DemoKey>> makeDemoKeys(identity::KeyStore& keys, const std::vector<TenantName>& tenants, WallTime now) {
+  std::vector<DemoKey> made;
+  for (const TenantName& tenant : tenants) {
+    auto key = renew(keys, tenant, now);
+    if (!key) return key.error();
+    made.push_back({tenant, std::move(key->key)});
+  }
+  return made;
+}
+
+}  // namespace coterie::serve

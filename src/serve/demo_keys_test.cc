@@ -1,0 +1,76 @@
+// Keys for a first look, start after start, on a real key store.
+#include "serve/demo_keys.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coterie::serve {
+namespace {
+
+const TenantName kAudio("audio"), kDocuments("documents");
+WallTime day(std::int64_t number) { return {1'700'000'000'000'000 + number * 86'400'000'000}; }
+
+class DemoKeysTest : public ::testing::Test {
+ protected:
+  DemoKeysTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "coterie-demo-keys-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    auto opened = identity::KeyStore::open(folder_);
+    if (!opened.ok()) ADD_FAILURE() << opened.error().message;
+    store_ = std::move(*opened);
+  }
+  ~DemoKeysTest() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<DemoKey> start(std::int64_t number) {
+    auto made = makeDemoKeys(*store_, {kAudio, kDocuments}, day(number));
+    EXPECT_TRUE(made.ok());
+    return *made;
+  }
+  bool speaks(const DemoKey& key, std::int64_t number) {
+    const auto identity = store_->snapshot()->authenticate(key.key, day(number));
+    return identity.ok() && identity->tenant == key.tenant;
+  }
+
+  std::string folder_;
+  std::unique_ptr<identity::KeyStore> store_;
+};
+
+// A server that was started a hundred times showed a hundred revoked keys of each tenant.
+TEST_F(DemoKeysTest, StartsLeaveOneKeyOfATenantAndTheLastSecretAloneIsValid) {
+  std::vector<DemoKey> before;
+  for (int number = 0; number < 5; ++number) {
+    const std::vector<DemoKey> made = start(number);
+    ASSERT_EQ(made.size(), 2U);
+    for (const DemoKey& key : made) EXPECT_TRUE(speaks(key, number));
+    for (const DemoKey& key : before) EXPECT_FALSE(speaks(key, number));
+    before = made;
+    EXPECT_EQ(store_->list(std::nullopt).size(), 2U) << number;
+  }
+}
+
+TEST_F(DemoKeysTest, OthersOfThatLabelAreRevokedAndThoseOfOtherLabelsStay) {
+  const auto mine = store_->create(kAudio, "mine", std::nullopt, day(0));
+  const auto brief = store_->create(kAudio, "quickstart", Seconds(86'400 * 300), day(0));
+  const auto first = store_->create(kAudio, "quickstart", std::nullopt, day(1));
+  const auto second = store_->create(kAudio, "quickstart", std::nullopt, day(2));
+  ASSERT_TRUE(mine.ok() && brief.ok() && first.ok() && second.ok());
+  const std::vector<DemoKey> made = start(3);
+  EXPECT_TRUE(speaks(made.front(), 3));
+  EXPECT_TRUE(speaks({kAudio, mine->key}, 3));
+  for (const auto& gone : {brief, first, second}) EXPECT_FALSE(speaks({kAudio, gone->key}, 3));
+  // What was revoked is listed for a month, as of any key, and then forgotten.
+  EXPECT_EQ(store_->list(kAudio).size(), 4U);
+  start(34);
+  EXPECT_EQ(store_->list(kAudio).size(), 2U);
+}
+
+}  // namespace
+}  // namespace coterie::serve
