@@ -47,7 +47,10 @@ Aligned aligned(std::size_t size) { return Aligned(static_cast<std::byte*>(::ope
 // Runs on one picture until it is asked to look at its hint.
 Status runUntilAsked(const onnx::Library& library, std::span<const std::byte> model, int threads, Progress& progress) {
   constexpr std::size_t kPicture = 3 * 224 * 224 * sizeof(float), kAnswer = 1 << 16;
-  const auto session = onnx::Session::load(library, model, {threads, true, {}});
+  onnx::LoadOptions options;
+  options.threads = threads;
+  options.spin = true;
+  const auto session = onnx::Session::load(library, model, options);
   if (!session) return session.error();
   onnx::Runner runner(**session);
   const Aligned picture = aligned(kPicture);
