@@ -26,7 +26,7 @@ class ThreadCensus {
 
   explicit ThreadCensus(int pid);
 
-  // What the leaves say now: their lists by path, the CPUs they grant, and the CPUs of single threads that keep to one.
+  // The leaves: their lists by path, the CPUs they grant or were asked to, and the CPUs of single threads that keep to one.
   struct Leaves {
     const std::string& homeThreads;
     const std::string& loanThreads;
