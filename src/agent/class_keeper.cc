@@ -132,11 +132,15 @@ void ClassKeeper::apply(Instant now) {
   }
   made_.clear();
   std::vector<const allocation::ClassTarget*> order;
-  for (const allocation::ClassTarget& target : plan_.classes) order.push_back(&target);
-  std::stable_partition(order.begin(), order.end(), [&](const allocation::ClassTarget* target) {
-    const CacheClass* old = named(before, nameOf(*target));
-    return old != nullptr && shrinks(old->shares, target->shares);
-  });
+  const auto givesUp = [&](const allocation::ClassTarget& target) {
+    const CacheClass* old = named(before, nameOf(target));
+    return old != nullptr && shrinks(old->shares, target.shares);
+  };
+  for (const bool first : {true, false}) {
+    for (const allocation::ClassTarget& target : plan_.classes) {
+      if (givesUp(target) == first) order.push_back(&target);
+    }
+  }
   retryAt_.reset();
   for (const allocation::ClassTarget* target : order) {
     const std::string name = nameOf(*target);

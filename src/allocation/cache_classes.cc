@@ -38,11 +38,12 @@ std::vector<std::size_t> chooseOwn(const CacheControl& control, const std::vecto
   for (std::size_t i = 0; i < claims.size(); ++i) {
     if (claims[i].own && ownedOf(claims[i]).value > 0) chosen.push_back(i);
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+  std::sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
     const MilliCpu left = ownedOf(claims[a]);
     const MilliCpu right = ownedOf(claims[b]);
     if (left != right) return left > right;
-    return before.of(claims[a].tenant) != nullptr && before.of(claims[b].tenant) == nullptr;
+    const bool had = before.of(claims[a].tenant) != nullptr, otherHad = before.of(claims[b].tenant) != nullptr;
+    return had != otherHad ? had : a < b;
   });
   std::size_t most = std::min(static_cast<std::size_t>(std::max(0, control.classes)), config.mostClasses);
   const bool others = chosen.size() < claims.size() || chosen.size() > most;

@@ -373,7 +373,7 @@ void payNarrowings(const Problem& problem, const MemoryFit& fit, Plan& plan) {
   }
   if (reasons.empty()) return;
   plan.reasons.insert(plan.reasons.end(), reasons.begin(), reasons.end());
-  std::stable_sort(plan.reasons.begin(), plan.reasons.end(), [](const Reason& a, const Reason& b) { return a.group < b.group; });
+  sortByGroup(plan.reasons);
 }
 
 }  // namespace coterie::allocation

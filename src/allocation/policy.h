@@ -32,6 +32,8 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan);
 [[nodiscard]] std::vector<GroupTarget> emptyTargets(const std::vector<const GroupState*>& groups);
 // Puts every container of the group on `cpus`.
 void placeOnAll(GroupTarget& target, const CpuSet& cpus);
+// Those of one group stay in their order. O(n log n)
+void sortByGroup(std::vector<Reason>& reasons);
 // Who has no home (Pending) has no lane.
 void closeLanes(std::vector<GroupTarget>& targets);
 // Fills the steps from what is held. Answers which groups cannot get to their target, because somebody would have to be beside somebody else in

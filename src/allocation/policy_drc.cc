@@ -47,14 +47,24 @@ void takeOver(const Problem& problem, const Placement& placement, bool there, Pl
   payNarrowings(problem, placement.memory, plan);
 }
 
+// Both by group; of one group, `more` come last. From the end, so that each moves once.
+void mergeByGroup(std::vector<Reason>& reasons, const std::vector<Reason>& more) {
+  std::size_t from = reasons.size();
+  reasons.resize(from + more.size());
+  std::size_t to = reasons.size();
+  for (auto next = more.rbegin(); next != more.rend(); ++next) {
+    while (from > 0 && next->group < reasons[from - 1].group) reasons[--to] = reasons[--from];
+    reasons[--to] = *next;
+  }
+}
+
 void lend(const Problem& problem, HomeMap& homes, Plan& plan) {
   std::vector<LoanParty> parties;
   parties.reserve(plan.groups.size());
   for (std::size_t g = 0; g < plan.groups.size(); ++g) parties.push_back({problem.groups[g], &plan.groups[g]});
-  const auto placed = static_cast<std::ptrdiff_t>(plan.reasons.size());
-  planLoans(problem.layout, homes, parties, problem.snapshot, problem.config, plan.reasons, plan.decideAgainAt);
-  std::inplace_merge(plan.reasons.begin(), plan.reasons.begin() + placed, plan.reasons.end(),
-                     [](const Reason& a, const Reason& b) { return a.group < b.group; });
+  std::vector<Reason> ofLoans;
+  planLoans(problem.layout, homes, parties, problem.snapshot, problem.config, ofLoans, plan.decideAgainAt);
+  mergeByGroup(plan.reasons, ofLoans);
 }
 }  // namespace
 
