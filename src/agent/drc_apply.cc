@@ -1,6 +1,7 @@
 // From steps to writes, and from what the kernel then says to the lanes that may be used.
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 using allocation::Step;
 using allocation::StepKind;
+
+constexpr int kRefusalsPerRepair = 2;  // what fails has often only to be asked again
 
 std::string lateWrite(InstanceId container) { return "a CPU-set write for instance " + std::to_string(container.value); }
 
@@ -226,8 +229,14 @@ void Drc::Impl::closeBatch() {
       countError(closed.containers[i]);
       ancestors_.clear();  // perhaps the set above was cut (a CPU that went and came back between two polls): written again with the next batch
     }
-    retry_ = retry_ || state != ApplyState::Done;
-    if (container == containers_.end()) continue;
+    // Who waited for a failed write is planned again with it.
+    const bool known = container != containers_.end();
+    if (state == ApplyState::Failed) {
+      retry_ = !known || mayRetry(container->second, closed.batch->error(i)) || retry_;
+    } else {
+      retry_ = retry_ || (state != ApplyState::Done && state != ApplyState::Skipped);
+    }
+    if (!known) continue;
     if (touched.count(container->first) == 0) observeInto(touched, container->second);
     if (const auto spread = closed.spreads.find(i); spread != closed.spreads.end()) {
       const auto seen = touched.find(container->first);
@@ -366,9 +375,22 @@ bool Drc::Impl::mayRepair(ContainerRecord& container, const ObservedContainer& s
   ++group.counters.conflicts;
   if (ports_.rivals) rivals_ = ports_.rivals();
   log::warning("agent", "somebody else sets the CPUs of " + group.spec.service.path() + ", instance " + std::to_string(container.id.value) + ": " +
-                            seen.home.toString() + " instead of " + container.wanted.home.toString() + ", put right " +
-                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it" +
+                            (cutFromAbove(seen) ? seen.effective : seen.home).toString() + " instead of " + container.wanted.home.toString() +
+                            ", put right " + std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it" +
                             (rivals_.empty() ? "" : "; running here: " + rivals_));
+  return false;
+}
+
+// Nor is a kernel that refuses moved by being asked each second.
+bool Drc::Impl::mayRetry(ContainerRecord& container, int error) {
+  container.repairs.push_back(ports_.loop.clock().now());
+  if (static_cast<int>(container.repairs.size()) < kRefusalsPerRepair * config_.repairsPerMinute) return true;
+  if (std::exchange(container.contested, true)) return false;
+  GroupRecord& group = groups_.at(container.group);
+  ++group.counters.conflicts;
+  log::warning("agent", "the kernel refuses what is asked for " + group.spec.service.path() + ", instance " + std::to_string(container.id.value) +
+                            " (" + std::strerror(error) + "): " + container.wanted.home.toString() + " is its plan; tried " +
+                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it");
   return false;
 }
 

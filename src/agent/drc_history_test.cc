@@ -240,7 +240,7 @@ class History {
     for (auto& [group, sample] : rig_.demand) sample = {};
     rig_.loop.advance(5s);
     endPending();
-    rig_.loop.advance(rig_.astray.empty() ? 5s : 70s);
+    rig_.loop.advance(70s);  // contested ones are left alone for a minute
     note();
     // Optional moves may follow one another, and a group waits between two of its own.
     for (int pauses = 0; pauses < kPausesUntilRest; ++pauses) {

@@ -184,6 +184,7 @@ class Drc::Impl {
   [[nodiscard]] bool setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] bool movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
+  bool mayRetry(ContainerRecord& container, int error);
   void forgetOldRepairs(ContainerRecord& container);
   void reviewLateBatches();
   // drc_memory.cc

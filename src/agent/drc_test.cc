@@ -328,5 +328,25 @@ TEST(Reserved, WholeCoresFromEightCpusUp) {
   for (const int cpu : reserved) EXPECT_TRUE(big.domains[static_cast<std::size_t>(big.findCpu(cpu)->core)].cpus.isSubsetOf(reserved));
 }
 
+// A set that the kernel refused was written each second for ever, and meanwhile nobody's drift was counted.
+TEST(Drc, AWriteThatIsRefusedAgainAndAgainIsTriedAFewTimesAMinuteAndSaid) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  ASSERT_EQ(rig.home(10).count(), 2);
+  rig.kernel.fail(InstanceId(10), CpuChangeKind::HomeCpus, EACCES);
+  rig.ended(20);
+  rig.loop.advance(50s);
+  const GroupView refused = *rig.drc->explainGroup(GroupId(1));
+  EXPECT_TRUE(refused.containers[0].contested);
+  EXPECT_EQ(refused.counters.conflicts, 1);
+  EXPECT_LE(refused.counters.applyErrors, 2 * rig.settings.repairsPerMinute + 1);
+  rig.kernel.heal();
+  rig.loop.advance(130s);
+  EXPECT_EQ(rig.home(10).count(), 4);
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+}
+
 }  // namespace
 }  // namespace coterie::agent

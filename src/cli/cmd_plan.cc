@@ -21,6 +21,7 @@ struct PlanOptions {
   std::string machine{"live"};
   std::string groups;
   std::string policy{"drc"};
+  std::string kubelet;
   std::string reserved;
   std::string output{"table"};
 };
@@ -58,6 +59,14 @@ void printPlan(const Context& context, const plan_node::NodePlan& plan) {
 int planOneNode(Context& context, const PlanOptions& options) {
   const auto policy = plan_node::policyNamed(options.policy);
   if (!policy) return context.usage("--policy: no policy is named " + options.policy);
+  const auto kubelet = plan_node::kubeletOptions(options.kubelet);
+  if (!kubelet) {
+    std::string known;
+    for (const std::string& name : plan_node::kubeletOptionNames()) known += (known.empty() ? "" : ", ") + name;
+    return context.usage("--kubelet-options: \"" + options.kubelet + "\" has one that is not known; there are " + known);
+  }
+  if (!options.kubelet.empty() && *policy != allocation::PolicyName::KubeletStatic)
+    return context.usage("--kubelet-options are those of --policy kubelet-static, not of " + options.policy);
   const auto reserved = CpuSet::parse(options.reserved);
   if (!reserved.ok()) return context.usage("--reserved: " + reserved.error().message);
   const auto machine = linux::machineFromSource(options.machine);
@@ -73,7 +82,7 @@ int planOneNode(Context& context, const PlanOptions& options) {
     context.terminal.err << "coterie: nothing was planned\n";
     return kFailed;
   }
-  const plan_node::NodePlan plan = plan_node::planNode(*machine, read.file, {*policy, *reserved});
+  const plan_node::NodePlan plan = plan_node::planNode(*machine, read.file, {*policy, *reserved, true, *kubelet});
   std::ostream& out = context.terminal.out;
   if (options.output == "table") return printPlan(context, plan), kOk;
   out << (options.output == "svg" ? plan_node::planMap(plan) : text::printJson(plan_node::planValue(plan), text::JsonStyle::Indented) + "\n");
@@ -98,6 +107,12 @@ Command makePlan() {
                  false},
                 {"--groups", "YAML file of tenants and groups, or - for standard input", &options->groups, {}, Names::Files, true},
                 {"--policy", "who decides", &options->policy, plan_node::policyNames(), Names::None, false},
+                {"--kubelet-options",
+                 "of --policy kubelet-static: full-pcpus-only, distribute-cpus-across-numa, align-by-socket, prefer-align-cpus-by-uncorecache",
+                 &options->kubelet,
+                 {},
+                 Names::None,
+                 false},
                 {"--reserved", "CPUs that nobody may own, as 0-1,8", &options->reserved, {}, Names::None, false},
                 outputOption(&options->output, {"table", "json", "svg"})},
                {},

@@ -47,6 +47,7 @@ std::string orDash(std::string text) { return text.empty() ? "-" : std::move(tex
 Cell homeCell(const Value& group, const Value& container) {
   std::string text = (trueAt(group, "inPool") ? "pool " : "") + orDash(admin::textAt(container, "homeCpus"));
   if (const std::string loans = admin::textAt(container, "loanCpus"); !loans.empty()) text += " + " + loans;
+  if (trueAt(container, "contested")) text += ", contested, is on " + orDash(admin::textAt(container, "nowCpus"));
   const bool doubtful = trueAt(container, "contested") || trueAt(group, "pending");
   return {printable(trueAt(group, "pending") ? "waits" : text), doubtful ? Style::Doubtful : Style::Plain};
 }

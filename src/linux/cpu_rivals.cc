@@ -20,15 +20,16 @@ constexpr std::array<std::string_view, 12> kKnown{"kubelet",    "koordlet",    "
                                                   "slurmstepd", "libvirtd",    "tuned",          "ananicy-cpp"};
 constexpr std::size_t kLongestName = 15;  // that the kernel keeps
 
-// "coterie serve", "coterie agent"; its workers set nobody's CPUs.
+// "coterie serve", "coterie --state FOLDER agent"; its workers set nobody's CPUs.
 bool isCoterie(std::string_view commandLine) {
-  const std::size_t end = commandLine.find('\0');
-  if (end == std::string_view::npos) return false;
-  const std::string_view program = commandLine.substr(0, end);
-  const std::string_view rest = commandLine.substr(end + 1);
-  const std::string_view command = rest.substr(0, rest.find('\0'));
-  const std::string_view name = program.substr(program.rfind('/') + 1);
-  return name == "coterie" && (command == "serve" || command == "agent");
+  const std::string_view program = commandLine.substr(0, commandLine.find('\0'));
+  if (program.substr(program.rfind('/') + 1) != "coterie") return false;
+  while (!commandLine.empty()) {
+    const std::string_view word = commandLine.substr(0, commandLine.find('\0'));
+    if (word == "serve" || word == "agent") return true;
+    commandLine.remove_prefix(std::min(commandLine.size(), word.size() + 1));
+  }
+  return false;
 }
 
 std::string programName(const std::string& directory) {

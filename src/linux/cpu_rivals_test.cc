@@ -36,10 +36,11 @@ TEST(CpuRivals, NamesWhoIsKnownToSetCpus) {
   proc.process("901", "coterie", "/opt/coterie\0worker\0"s);
   proc.process("902", "coterie", "coterie\0get\0nodes\0"s);
   proc.process("77", "coterie", "coterie\0agent\0"s);
+  proc.process("78", "coterie", "build/coterie\0--state\0/x\0serve\0--port\0000\0"s);
   proc.process("5", "kubelet-like", "kubelet-like\0"s);
   proc.process("6", "bash", "");
   proc.process("self", "kubelet", "");
-  EXPECT_EQ(cpuRivals(900, proc.path()), "coterie (pid 77), kubelet (pid 812), nri-resource-policy (pid 1000)");
+  EXPECT_EQ(cpuRivals(900, proc.path()), "coterie (pid 77), coterie (pid 78), kubelet (pid 812), nri-resource-policy (pid 1000)");
 }
 
 TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_EQ(cpuRivals(1, "/nonexistent"), ""); }

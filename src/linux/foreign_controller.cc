@@ -34,6 +34,13 @@ bool hasFolders(const std::string& directory) {
   return false;
 }
 
+void addTo(Originals& all, const Originals& more) {
+  all.threads.insert(all.threads.end(), more.threads.begin(), more.threads.end());
+  all.cpusets.insert(all.cpusets.end(), more.cpusets.begin(), more.cpusets.end());
+  all.memories.insert(all.memories.end(), more.memories.begin(), more.memories.end());
+  all.quotas.insert(all.quotas.end(), more.quotas.begin(), more.quotas.end());
+}
+
 std::uint64_t startOf(int pid, int tid) {
   const auto stat = readStat("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/stat");
   return stat ? stat->startTime : 0;
@@ -50,8 +57,11 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
       "Containers are other people's: their weights are left as they are, and so are the memory nodes that somebody chose for them; one without a "
       "cgroup of its own is held by thread affinity, which enforces no memory nodes, and which it can widen again."};
   if (!journal_.empty()) {
-    if (const std::size_t undone = undoJournal(journal_); undone > 0)
-      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone) + " threads and cgroups)");
+    Undone undone = undoJournal(journal_);
+    unreturned_ = std::move(undone.left);
+    if (undone.found > 0)
+      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) + " threads and cgroups)");
+    sayUnreturned();
   }
 }
 
@@ -113,6 +123,17 @@ Status ForeignController::add(const ContainerRegistration& container) {
     added.memory = ForeignMemory::open(cpuset.directory, cpuset.v2);
     if (added.memory) added.originals.memories.push_back(added.memory->original());
   }
+  // What an earlier run could not give back is not what this one found.
+  for (const auto& [kind, unreturned] :
+       {std::pair{&added.originals.cpusets, &unreturned_.cpusets}, {&added.originals.memories, &unreturned_.memories}}) {
+    for (OriginalCpuset& one : *kind) {
+      const auto before =
+          std::find_if(unreturned->begin(), unreturned->end(), [&](const OriginalCpuset& old) { return old.directory == one.directory; });
+      if (before == unreturned->end()) continue;
+      one = *before;
+      unreturned->erase(before);
+    }
+  }
   containers_[container.id] = std::move(added);
   const Status saved = save();
   if (!saved) containers_.erase(container.id);
@@ -121,22 +142,23 @@ Status ForeignController::add(const ContainerRegistration& container) {
 
 Status ForeignController::save() const {
   if (journal_.empty()) return {};
-  Originals all;
-  for (const auto& [id, container] : containers_) {
-    all.threads.insert(all.threads.end(), container.originals.threads.begin(), container.originals.threads.end());
-    all.cpusets.insert(all.cpusets.end(), container.originals.cpusets.begin(), container.originals.cpusets.end());
-    all.memories.insert(all.memories.end(), container.originals.memories.begin(), container.originals.memories.end());
-    all.quotas.insert(all.quotas.end(), container.originals.quotas.begin(), container.originals.quotas.end());
-  }
+  Originals all = unreturned_;
+  for (const auto& [id, container] : containers_) addTo(all, container.originals);
   return writeJournal(journal_, all);
 }
 
-void ForeignController::giveBackContainer(InstanceId id, Container& container) const {
+void ForeignController::sayUnreturned() const {
+  if (const std::string files = leftText(unreturned_); !files.empty())
+    log::warning("agent", "cannot give back what was found: " + files +
+                              "; somebody has narrowed what is above. An agent that enforces tries again when " + "it starts");
+}
+
+void ForeignController::giveBackContainer(InstanceId id, Container& container) {
   if (container.home.empty() && !(container.memory && container.memory->changed())) return;
   const std::vector<int> processes = find_(id).processes;
   // In a cgroup of its own newer threads are held by that alone; of one that is nobody's member any more, those noted last are given back.
   if (!container.own && !processes.empty()) static_cast<void>(noteThreads(container, processes));
-  giveBack(container.originals);
+  addTo(unreturned_, giveBack(container.originals));
 }
 
 void ForeignController::remove(InstanceId id) {
@@ -292,7 +314,13 @@ void ForeignController::sweep() {
 void ForeignController::restore() {
   for (auto& [id, container] : containers_) giveBackContainer(id, container);
   containers_.clear();
-  if (!journal_.empty()) ::unlink(journal_.c_str());
+  unreturned_ = giveBack(unreturned_);
+  sayUnreturned();
+  if (journal_.empty()) return;
+  if (leftText(unreturned_).empty())
+    ::unlink(journal_.c_str());
+  else
+    static_cast<void>(save());
 }
 
 std::string ForeignController::heldBy(InstanceId id) const {

@@ -80,7 +80,8 @@ class ForeignController final : public CpuController {
   static bool noteThreads(Container& container, const std::vector<int>& processes);
   [[nodiscard]] PreparedChange change(InstanceId id, Container& container) const;
   [[nodiscard]] Status save() const;
-  void giveBackContainer(InstanceId id, Container& container) const;
+  void giveBackContainer(InstanceId id, Container& container);
+  void sayUnreturned() const;
 
   CpuControllerTraits traits_;
   CpuSet ancestors_;
@@ -89,6 +90,7 @@ class ForeignController final : public CpuController {
   ForeignNodes nodes_;
   CpuSet system_;
   bool systemPlaced_{false};
+  Originals unreturned_;  // the kernel refused to take these back
   std::map<InstanceId, Container> containers_;
 };
 

@@ -21,11 +21,14 @@ constexpr const char* kInherited = "-";
 
 std::string cpusText(const CpuSet& cpus) { return cpus.empty() ? kInherited : cpus.toString(); }
 
-void giveBackQuota(const OriginalQuota& one) {
+// These answer whether nothing is left to be done: it is given back, or has gone.
+bool giveBackQuota(const OriginalQuota& one) {
   const auto files = QuotaFiles::open(one.where);
   const auto now = files ? files->read() : std::nullopt;
-  if (!now) return;
-  for (const PreparedWrite& write : files->writes(*now, one.limit)) static_cast<void>(executeWrite(write));
+  bool given = true;
+  if (!now) return given;
+  for (const PreparedWrite& write : files->writes(*now, one.limit)) given = executeWrite(write) == 0 && given;
+  return given;
 }
 
 bool readCpus(std::istream& from, CpuSet& into) {
@@ -38,12 +41,14 @@ bool readCpus(std::istream& from, CpuSet& into) {
   return true;
 }
 
-// A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then as wide as the one above.
-void giveBackSet(const OriginalCpuset& one, const std::string& name) {
+// A set that was empty inherited, "\n" says that again; but a cpuset with tasks in it may not become empty: then all that there can be, of which the
+// kernel grants what the one above has, now and later.
+bool giveBackSet(const OriginalCpuset& one, const std::string& name, const char* possible) {
   const std::string file = one.directory + name;
-  if (writeText(file, one.set.empty() ? "\n" : one.set.toString()) == 0 || !one.set.empty()) return;
-  const std::string above = one.directory.substr(0, one.directory.rfind('/'));
-  if (const auto granted = readText(above + name + ".effective")) static_cast<void>(writeText(file, *granted));
+  const int error = writeText(file, one.set.empty() ? "\n" : one.set.toString());
+  if (error == 0 || error == ENOENT || error == ENODEV) return true;
+  const auto all = one.set.empty() ? readText(possible) : std::nullopt;
+  return all && writeText(file, *all) == 0;
 }
 
 void addSet(std::string& text, const std::string& kind, const OriginalCpuset& one) {
@@ -91,15 +96,32 @@ Originals parseOriginals(const std::string& text) {
   return originals;
 }
 
-void giveBack(const Originals& originals) {
-  for (const OriginalQuota& one : originals.quotas) giveBackQuota(one);
-  for (const OriginalCpuset& one : originals.memories) giveBackSet(one, "/cpuset.mems");
-  for (const OriginalCpuset& one : originals.cpusets) giveBackSet(one, "/cpuset.cpus");
+Originals giveBack(const Originals& originals) {
+  Originals left;
+  for (const OriginalQuota& one : originals.quotas) {
+    if (!giveBackQuota(one)) left.quotas.push_back(one);
+  }
+  for (const OriginalCpuset& one : originals.memories) {
+    if (!giveBackSet(one, "/cpuset.mems", "/sys/devices/system/node/possible")) left.memories.push_back(one);
+  }
+  for (const OriginalCpuset& one : originals.cpusets) {
+    if (!giveBackSet(one, "/cpuset.cpus", "/sys/devices/system/cpu/possible")) left.cpusets.push_back(one);
+  }
   for (const OriginalThread& one : originals.threads) {
     const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
     if (!stat || stat->startTime != one.started || affinityOf(one.tid) == one.cpus) continue;
-    static_cast<void>(executeWrite(affinityWrite(one.tid, one.cpus)));
+    static_cast<void>(executeWrite(affinityWrite(one.tid, one.cpus)));  // refused: a cpuset holds it, whose it is to say
   }
+  return left;
+}
+
+std::string leftText(const Originals& left) {
+  std::string text;
+  const auto add = [&](const std::string& file) { text += (text.empty() ? "" : ", ") + file; };
+  for (const OriginalCpuset& one : left.cpusets) add(one.directory + "/cpuset.cpus");
+  for (const OriginalCpuset& one : left.memories) add(one.directory + "/cpuset.mems");
+  for (const OriginalQuota& one : left.quotas) add(one.where.directory + " (quota)");
+  return text;
 }
 
 Status writeJournal(const std::string& path, const Originals& originals) {
@@ -112,13 +134,15 @@ Status writeJournal(const std::string& path, const Originals& originals) {
                "cannot write " + path + ": " + std::strerror(errno) + "; without it nothing could be given back after a crash"};
 }
 
-std::size_t undoJournal(const std::string& path) {
+Undone undoJournal(const std::string& path) {
+  Undone undone;
   const auto text = readText(path);
-  if (!text) return 0;
+  if (!text) return undone;
   const Originals originals = parseOriginals(*text);
-  giveBack(originals);
-  ::unlink(path.c_str());
-  return originals.threads.size() + originals.cpusets.size() + originals.memories.size() + originals.quotas.size();
+  undone.left = giveBack(originals);
+  undone.found = originals.threads.size() + originals.cpusets.size() + originals.memories.size() + originals.quotas.size();
+  if (leftText(undone.left).empty()) ::unlink(path.c_str());
+  return undone;
 }
 
 }  // namespace coterie::linux

@@ -49,10 +49,17 @@ struct Originals {
 [[nodiscard]] std::string originalsText(const Originals& originals);
 [[nodiscard]] Originals parseOriginals(const std::string& text);
 
-// Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for.
-void giveBack(const Originals& originals);
+// Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for. Answers which cgroups still are as they were
+// made, because the kernel refuses what they had (somebody has narrowed one above): to be tried again later.
+Originals giveBack(const Originals& originals);
+// The files of such, for people; empty: none.
+[[nodiscard]] std::string leftText(const Originals& left);
 [[nodiscard]] Status writeJournal(const std::string& path, const Originals& originals);
-// Gives back what the file says, if there is one, and removes it. How many threads and cgroups it named.
-std::size_t undoJournal(const std::string& path);
+struct Undone {
+  std::size_t found{0};  // threads and cgroups that the file named
+  Originals left;        // of them, those that could not be given back
+};
+// Gives back what the file says, if there is one, and removes it unless something is left.
+[[nodiscard]] Undone undoJournal(const std::string& path);
 
 }  // namespace coterie::linux

@@ -111,7 +111,7 @@ TEST(ForeignMemory, TheJournalGivesBackWhatWasFound) {
     Originals found;
     found.memories.push_back(memory->original());
     ASSERT_TRUE(writeJournal(path, found).ok());
-    EXPECT_EQ(undoJournal(path), 1U);
+    EXPECT_EQ(undoJournal(path).found, 1U);
     EXPECT_EQ(directory.asked(), "0-3") << v2;
     EXPECT_FALSE(fs::exists(path));
   }

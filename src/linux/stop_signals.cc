@@ -13,6 +13,8 @@ StopSignals::StopSignals(EventLoop& loop, std::function<void()> stop) {
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
   ::sigaddset(&set, SIGTERM);
+  struct sigaction hangUp{};
+  if (::sigaction(SIGHUP, nullptr, &hangUp) == 0 && hangUp.sa_handler != SIG_IGN) ::sigaddset(&set, SIGHUP);  // under nohup it stays without effect
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   watch_ = loop.whenReadable(signals_.get(), [fd = signals_.get(), stop = std::move(stop)] {

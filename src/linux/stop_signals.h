@@ -1,4 +1,5 @@
-// The signals by which people end a program, SIGINT and SIGTERM, as calls on the control loop.
+// The signals by which people end a program, SIGINT, SIGTERM and (their terminal has gone, unless that is ignored) SIGHUP, as calls on the control
+// loop.
 //
 // Made before any thread is started: the signals are blocked in this thread and in all that it starts, and stay blocked. Errors: without a descriptor
 // nothing is told. Thread rule: control loop. Source: signalfd(2).

@@ -78,6 +78,15 @@ Result<UniqueFd> lockState(const std::string& folder) {
   return Result<UniqueFd>(std::move(lock));
 }
 
+// Whoever only observes gives nothing back.
+void warnOfDeadRun(const std::string& folder) {
+  std::error_code fault;
+  if (!std::filesystem::exists(folder + "/agent-found", fault) || !lockState(folder)) return;
+  log::warning("agent",
+               "an agent that enforced was killed, and what it set is still in force: start one with --mode enforce to have it given back; what is "
+               "foretold here starts from that");
+}
+
 // One run of the agent; the control loop is this thread.
 class AgentRun {
  public:
@@ -112,6 +121,7 @@ class AgentRun {
   int seen_{-1};   // changes
   int shown_{-1};  // those that the last report had
   Instant lastChange_{};
+  Instant firstChange_{};  // since the last report
   bool stopping_{false};
 };
 
@@ -133,6 +143,10 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
       },
       context_.stateFolder + "/agent-found", file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
   for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
+  if (const std::string rivals = linux::cpuRivals(::getpid()); !rivals.empty())
+    log::warning("agent", "running here, too: " + rivals +
+                              "; where two set the same process's CPUs, neither keeps what it gives, and the one that ends "
+                              "last gives back what the other had set");
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
   auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
   if (!applier) return applier.error();
@@ -165,6 +179,8 @@ Status AgentRun::begin() {
     if (std::any_of(groups.begin(), groups.end(), [](const AgentGroup& group) { return !group.hints.http.empty(); }))
       hooks_ = std::make_unique<HookCaller>();
     if (const Status opened = openController(ports); !opened) return opened;
+  } else {
+    warnOfDeadRun(context_.stateFolder);
   }
   agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
   return agent_->start();
@@ -186,15 +202,18 @@ Status AgentRun::openDoors() {
   return opened;
 }
 
-// A report follows a change when the figures are of the time since then.
+// A report follows a change when the figures are of the time since then; where changes do not end, after three such times all the same.
 void AgentRun::look() {
   constexpr Millis kPause{250};
+  constexpr int kMostWindows = 3;
   const Instant now = loop_.clock().now();
   if (agent_->changes() != seen_) {
+    if (seen_ == shown_) firstChange_ = now;
     seen_ = agent_->changes();
     lastChange_ = now;
   }
-  if (seen_ != shown_ && now - lastChange_ >= Seconds(flags_.window)) {
+  const Nanos window = Seconds(flags_.window);
+  if (seen_ != shown_ && (now - lastChange_ >= window || now - firstChange_ >= kMostWindows * window)) {
     shown_ = seen_;
     show();
     if (flags_.once) return stop();

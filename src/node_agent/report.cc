@@ -25,7 +25,7 @@ std::string busyText(const foreign::Use& use) { return use.known() ? fmt::format
 std::string plannedText(const GroupReport& group, const ContainerReport& container) {
   if (group.pending) return "waits";
   const std::string loans = container.loans.empty() ? "" : " and " + container.loans.toString() + " lent";
-  return (group.inPool ? "pool " : "") + orNone(container.planned) + loans;
+  return (group.inPool ? "pool " : "") + orNone(container.planned) + loans + (container.contested ? ", contested" : "");
 }
 
 void addPlaces(std::ostream& out, const AgentReport& report, bool colors) {

@@ -197,6 +197,26 @@ std::optional<PolicyName> policyNamed(std::string_view name) {
   return found == std::end(kPolicies) ? std::nullopt : std::optional(*found);
 }
 
+const std::vector<std::string>& kubeletOptionNames() {
+  static const std::vector<std::string> names{"full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket",
+                                              "prefer-align-cpus-by-uncorecache"};
+  return names;
+}
+
+std::optional<allocation::KubeletStaticOptions> kubeletOptions(std::string_view list) {
+  allocation::KubeletStaticOptions options;
+  bool* const flags[] = {&options.fullPhysicalCpusOnly, &options.distributeAcrossNuma, &options.alignBySocket, &options.preferUncoreCache};
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const auto& names = kubeletOptionNames();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) return std::nullopt;
+    *flags[found - names.begin()] = true;
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+  }
+  return options;
+}
+
 NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequest& request) {
   NodePlan node;
   node.machine = &machine;
@@ -211,6 +231,7 @@ NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequ
   for (std::size_t g = 0; g < file.groups.size(); ++g) node.snapshot.groups.push_back(stateOf(file, g, node.usable.count(), nextInstance));
   allocation::Config config;
   config.policy = request.policy;
+  config.kubelet = request.kubelet;
   config.memoryNodes = request.memoryNodes;
   node.plan = allocation::decide(node.snapshot, config);
   if (!node.usable.empty()) addCosts(node);

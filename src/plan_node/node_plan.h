@@ -24,11 +24,15 @@ namespace coterie::plan_node {
 [[nodiscard]] const std::vector<std::string>& policyNames();
 [[nodiscard]] std::optional<allocation::PolicyName> policyNamed(std::string_view name);
 [[nodiscard]] std::string_view policyText(allocation::PolicyName policy);
+// Options of policy kubelet-static by kubelet's own names, with commas between them; empty: none. Nothing: one of them is not known.
+[[nodiscard]] const std::vector<std::string>& kubeletOptionNames();
+[[nodiscard]] std::optional<allocation::KubeletStaticOptions> kubeletOptions(std::string_view list);
 
 struct PlanRequest {
   allocation::PolicyName policy{allocation::PolicyName::Drc};
   CpuSet reserved;         // for Coterie itself: never in a set
   bool memoryNodes{true};  // false: they are not to be set, and nothing is said of them
+  allocation::KubeletStaticOptions kubelet{};
 };
 
 // A container that had a home and gets another one.

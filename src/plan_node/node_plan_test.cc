@@ -185,6 +185,15 @@ TEST(NodePlan, PoliciesHaveNames) {
   EXPECT_FALSE(policyNamed("best"));
 }
 
+TEST(NodePlan, KubeletsOptionsReachItsPolicy) {
+  EXPECT_FALSE(kubeletOptions("full-pcpus"));
+  ASSERT_TRUE(kubeletOptions(""));
+  const auto options = kubeletOptions("full-pcpus-only,align-by-socket");
+  ASSERT_TRUE(options);
+  EXPECT_TRUE(options->fullPhysicalCpusOnly && options->alignBySocket);
+  EXPECT_FALSE(options->distributeAcrossNuma || options->preferUncoreCache);
+}
+
 TEST(PlanTable, HasARowForEveryContainerAndAReasonForEveryGroup) {
   for (const Machine& machine : allMachines()) {
     const GroupsFile file = groupsFor(machine);

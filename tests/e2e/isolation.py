@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from harness import Load, case, check, main, need_runtime, skip, within
+from harness import ROOT, Load, case, check, main, need_runtime, skip, within
 from objects import matrix, service, tenant
 
 SLOW = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 64], "data": [0.5] * 64}]}
@@ -78,6 +78,23 @@ def metric(server, name, service_name):
     found = re.search(rf'^{name}{{service="{re.escape(service_name)}"}} (\S+)$', server.scrape(), re.M)
     check(found, f"no {name} of {service_name}")
     return float(found.group(1))
+
+
+def fields_of(example, name):
+    """The lines of a service in an example, without comments."""
+    for document in (ROOT / "examples" / example / "services.yaml").read_text().split("\n---\n"):
+        lines = [line.split("#")[0].rstrip() for line in document.splitlines()]
+        if f"  name: {name}" in lines:
+            return {line for line in lines if line}
+    raise AssertionError(f"examples/{example} has no service {name}")
+
+
+# It promised a change of a running service, and its worker was started anew, without its probe's shapes, and failed.
+@case
+def the_example_changes_only_the_isolation(context):
+    del context
+    changed = fields_of("isolation", "speech") ^ fields_of("quickstart", "speech")
+    check(changed == {"  isolation: core"}, f"{changed}")
 
 
 @case
