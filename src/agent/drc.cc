@@ -293,8 +293,8 @@ void Drc::Impl::poll() {
     retry_ = retry_ || container.registered;
   }
   if (due_) return;
+  for (auto& [id, container] : containers_) container.repairTried = std::exchange(container.unmade, false);
   if (std::exchange(retry_, false)) return schedule(Trigger::Retry);
-  for (auto& [id, container] : containers_) container.repairTried = false;
   if (repairDrift(observeAll(), Unplaced::Place)) trigger_ = Trigger::Drift;
 }
 

@@ -32,6 +32,10 @@ PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
     refused = EBUSY;
     return {};
   }
+  if (refusedTooOften(found->second)) {
+    refused = ECANCELED;
+    return {};
+  }
   CpuChange change{CpuChangeKind::HomeCpus, step.container, step.cpus, 0};
   switch (step.kind) {
     case StepKind::WidenAncestors:
@@ -225,18 +229,14 @@ void Drc::Impl::closeBatch() {
     const ApplyState state = closed.batch->state(i);
     const auto container = containers_.find(closed.containers[i]);
     if (state == ApplyState::Done) ++stepsApplied_;
-    if (state == ApplyState::Failed) {
+    const bool asked = closed.batch->error(i) != ECANCELED;  // of the kernel
+    if (state == ApplyState::Failed && asked) {
       countError(closed.containers[i]);
       ancestors_.clear();  // perhaps the set above was cut (a CPU that went and came back between two polls): written again with the next batch
     }
-    // Who waited for a failed write is planned again with it.
-    const bool known = container != containers_.end();
-    if (state == ApplyState::Failed) {
-      retry_ = !known || mayRetry(container->second, closed.batch->error(i)) || retry_;
-    } else {
-      retry_ = retry_ || (state != ApplyState::Done && state != ApplyState::Skipped);
-    }
-    if (!known) continue;
+    retry_ = retry_ || state != ApplyState::Done;
+    if (container == containers_.end()) continue;
+    if (state == ApplyState::Failed && asked) countRefusal(container->second, closed.batch->error(i));
     if (touched.count(container->first) == 0) observeInto(touched, container->second);
     if (const auto spread = closed.spreads.find(i); spread != closed.spreads.end()) {
       const auto seen = touched.find(container->first);
@@ -246,7 +246,7 @@ void Drc::Impl::closeBatch() {
       else if (!spread->second.empty() && placed)
         container->second.spread = CpuSet{};  // asked for again with the next plan
     }
-    if (state != ApplyState::Done) container->second.repairTried = true;
+    if (state != ApplyState::Done) container->second.repairTried = container->second.unmade = true;
   }
   for (const std::size_t index : closed.ancestorSteps) {
     if (closed.batch->state(index) != ApplyState::Done) ancestors_.clear();
@@ -382,16 +382,18 @@ bool Drc::Impl::mayRepair(ContainerRecord& container, const ObservedContainer& s
 }
 
 // Nor is a kernel that refuses moved by being asked each second.
-bool Drc::Impl::mayRetry(ContainerRecord& container, int error) {
+bool Drc::Impl::refusedTooOften(const ContainerRecord& container) const {
+  return static_cast<int>(container.repairs.size()) >= kRefusalsPerRepair * config_.repairsPerMinute;
+}
+
+void Drc::Impl::countRefusal(ContainerRecord& container, int error) {
   container.repairs.push_back(ports_.loop.clock().now());
-  if (static_cast<int>(container.repairs.size()) < kRefusalsPerRepair * config_.repairsPerMinute) return true;
-  if (std::exchange(container.contested, true)) return false;
+  if (!refusedTooOften(container) || std::exchange(container.contested, true)) return;
   GroupRecord& group = groups_.at(container.group);
   ++group.counters.conflicts;
   log::warning("agent", "the kernel refuses what is asked for " + group.spec.service.path() + ", instance " + std::to_string(container.id.value) +
                             " (" + std::strerror(error) + "): " + container.wanted.home.toString() + " is its plan; tried " +
-                            std::to_string(container.repairs.size()) + " times within a minute and left so for the rest of it");
-  return false;
+                            std::to_string(container.repairs.size()) + " times within a minute, and no more than that in each");
 }
 
 void Drc::Impl::forgetOldRepairs(ContainerRecord& container) {

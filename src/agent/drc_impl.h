@@ -38,6 +38,7 @@ struct ContainerRecord {
   int stuckWrites{0};
   bool ready{false};           // its worker answers
   bool registered{false};      // the controller knows it
+  bool unmade{false};          // a step of it was not made: it is planned again, not repaired
   bool repairTried{false};     // since the last poll; also set by a failed write
   bool contested{false};       // its repairs were too many
   bool waitsForMemory{false};  // until waitsUntil, since it did
@@ -184,7 +185,8 @@ class Drc::Impl {
   [[nodiscard]] bool setsDiffer(const ContainerRecord& container, const ObservedContainer& seen) const;
   [[nodiscard]] bool movedByOthers(const ContainerRecord& container, const ObservedContainer& seen) const;
   bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
-  bool mayRetry(ContainerRecord& container, int error);
+  [[nodiscard]] bool refusedTooOften(const ContainerRecord& container) const;
+  void countRefusal(ContainerRecord& container, int error);
   void forgetOldRepairs(ContainerRecord& container);
   void reviewLateBatches();
   // drc_memory.cc

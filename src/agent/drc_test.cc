@@ -341,11 +341,24 @@ TEST(Drc, AWriteThatIsRefusedAgainAndAgainIsTriedAFewTimesAMinuteAndSaid) {
   const GroupView refused = *rig.drc->explainGroup(GroupId(1));
   EXPECT_TRUE(refused.containers[0].contested);
   EXPECT_EQ(refused.counters.conflicts, 1);
-  EXPECT_LE(refused.counters.applyErrors, 2 * rig.settings.repairsPerMinute + 1);
+  EXPECT_LE(refused.counters.applyErrors, 2 * rig.settings.repairsPerMinute);
   rig.kernel.heal();
   rig.loop.advance(130s);
   EXPECT_EQ(rig.home(10).count(), 4);
   EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+}
+
+TEST(Drc, AFightIsSaidAlsoWhileTheKernelRefusesAnother) {
+  DrcRig rig(4);
+  for (int group = 1; group <= 3; ++group) rig.add(group, group * 10);
+  rig.settle();
+  rig.kernel.fail(InstanceId(10), CpuChangeKind::HomeCpus, EACCES);
+  rig.ended(20);
+  for (int second = 0; second < 10; ++second) {
+    rig.kernel.disturb(InstanceId(30), CpuSet::range(0, 3));
+    rig.loop.advance(1s);
+  }
+  EXPECT_TRUE(rig.drc->explainGroup(GroupId(3))->containers[0].contested);
 }
 
 }  // namespace
