@@ -18,9 +18,10 @@ struct Borrower {
   int before{0};         // lanes awake now
   int wanted{0};
   int given{0};
-  std::span<int> room;             // for the CPUs that it is given, in that order
-  std::span<int> held;             // on loan now, and not given yet
-  std::optional<CpuSet> isolated;  // what isolation keeps from it
+  std::span<int> room;              // for the CPUs that it is given, in that order
+  std::span<int> held;              // on loan now, and not given yet
+  std::size_t heldEnd{0};           // in the list of all, which begins where the one before ends
+  const CpuSet* isolated{nullptr};  // what isolation keeps from it; null: nothing
   [[nodiscard]] std::span<const int> cpus() const { return room.first(at(given)); }
 };
 
@@ -68,7 +69,7 @@ class Lender {
     lots_.reserve(uses.size());
     owners_.reserve(uses.size());
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (i == 0 || uses[i] >> kOwnerBits != uses[i - 1] >> kOwnerBits) lots_.push_back({i, i, {}});
+      if (i == 0 || uses[i] >> kOwnerBits != uses[i - 1] >> kOwnerBits) lots_.push_back({i, i, -1});
       ++lots_.back().end;
       const std::size_t owner = uses[i] & ((std::uint64_t{1} << kOwnerBits) - 1);
       lotOf_[owner] = static_cast<int>(lots_.size()) - 1;
@@ -138,7 +139,7 @@ class Lender {
   struct Lot {
     std::size_t begin;
     std::size_t end;
-    CpuSet cpus;  // of several owners, once it was asked for
+    int cpus{-1};  // of several owners, once it was asked for: index into lotCpus_
   };
   struct Round {
     CpuSet cpus;        // with as many loans as its number says
@@ -148,12 +149,14 @@ class Lender {
 
   [[nodiscard]] int lotOf(int cpu) const { return lotOf_[homes_.ownerOf(cpu)]; }
 
-  [[nodiscard]] const CpuSet& cpusOf(Lot& lot) const {
+  [[nodiscard]] const CpuSet& cpusOf(Lot& lot) {
     if (lot.end - lot.begin == 1) return homes_.homeOf(owners_[lot.begin]);
-    if (lot.cpus.empty()) {
-      for (std::size_t i = lot.begin; i < lot.end; ++i) lot.cpus |= homes_.homeOf(owners_[i]);
+    if (lot.cpus < 0) {
+      lot.cpus = static_cast<int>(lotCpus_.size());
+      CpuSet& cpus = lotCpus_.emplace_back();
+      for (std::size_t i = lot.begin; i < lot.end; ++i) cpus |= homes_.homeOf(owners_[i]);
     }
-    return lot.cpus;
+    return lotCpus_[at(lot.cpus)];
   }
 
   // On to the next lot, if the first one has nothing left in the round.
@@ -216,6 +219,7 @@ class Lender {
   std::vector<int> lotOf_;           // per owner
   std::vector<std::size_t> owners_;  // those that lend, by use
   std::vector<Lot> lots_;
+  std::vector<CpuSet> lotCpus_;
   std::vector<Round> rounds_;
   CpuSet found_;  // scratch
 };
@@ -278,19 +282,31 @@ void addHeld(const Borrower& borrower, const GroupState& group, const Lender& le
   }
 }
 
-void prepare(std::vector<Borrower>& borrowers, const std::vector<LoanParty>& parties, const Lender& lender, std::span<int> cpus,
-             std::vector<int>& held) {
-  std::vector<std::size_t> ends;  // in held
-  ends.reserve(borrowers.size());
+// What borrowers refer to, one after the other.
+struct Rooms {
+  std::vector<int> cpus;
+  std::vector<int> held;
+  std::vector<CpuSet> isolated;
+};
+
+void prepare(std::vector<Borrower>& borrowers, std::size_t lanes, const std::vector<LoanParty>& parties, const Lender& lender, Rooms& rooms) {
+  rooms.cpus.resize(lanes);
+  rooms.held.reserve(lanes);
+  if (lender.anyIsolated()) rooms.isolated.reserve(borrowers.size());
+  std::span<int> left(rooms.cpus);
   for (Borrower& borrower : borrowers) {
     const GroupState& group = *parties[borrower.party].group;
-    borrower.room = cpus.first(at(borrower.wanted));
-    cpus = cpus.subspan(at(borrower.wanted));
-    if (lender.anyIsolated()) borrower.isolated = lender.closedFor(group);
-    addHeld(borrower, group, lender, held);
-    ends.push_back(held.size());
+    borrower.room = left.first(at(borrower.wanted));
+    left = left.subspan(at(borrower.wanted));
+    if (lender.anyIsolated()) borrower.isolated = &rooms.isolated.emplace_back(lender.closedFor(group));
+    addHeld(borrower, group, lender, rooms.held);
+    borrower.heldEnd = rooms.held.size();
   }
-  for (std::size_t b = 0, begin = 0; b < borrowers.size(); begin = ends[b++]) borrowers[b].held = std::span(held).subspan(begin, ends[b] - begin);
+  std::size_t begin = 0;
+  for (Borrower& borrower : borrowers) {
+    borrower.held = std::span(rooms.held).subspan(begin, borrower.heldEnd - begin);
+    begin = borrower.heldEnd;
+  }
 }
 
 // A lane of a borrower, in the line of all.
@@ -357,11 +373,10 @@ void planLoans(const Layout& layout, HomeMap& homes, const std::vector<LoanParty
     lanes += at(wanted);
   }
   std::optional<Lender> lender;
-  std::vector<int> cpus(lanes);  // of all borrowers, one after the other
-  std::vector<int> held;
+  Rooms rooms;
   if (!borrowers.empty()) {
     lender.emplace(layout, homes, parties);
-    prepare(borrowers, parties, *lender, cpus, held);
+    prepare(borrowers, lanes, parties, *lender, rooms);
     lendAll(borrowers, lanes, parties, *lender);
   }
   auto next = borrowers.begin();

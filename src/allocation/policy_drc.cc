@@ -63,6 +63,7 @@ void lend(const Problem& problem, HomeMap& homes, Plan& plan) {
   parties.reserve(plan.groups.size());
   for (std::size_t g = 0; g < plan.groups.size(); ++g) parties.push_back({problem.groups[g], &plan.groups[g]});
   std::vector<Reason> ofLoans;
+  ofLoans.reserve(plan.groups.size());
   planLoans(problem.layout, homes, parties, problem.snapshot, problem.config, ofLoans, plan.decideAgainAt);
   mergeByGroup(plan.reasons, ofLoans);
 }
