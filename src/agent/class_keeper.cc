@@ -190,13 +190,11 @@ void ClassKeeper::joinAll(Instant now) {
 // Somebody else wrote or removed a class of ours.
 void ClassKeeper::repair(Instant now) {
   const std::vector<CacheClass> seen = classes_.list();
-  bool off = false;
-  for (const allocation::ClassTarget& target : plan_.classes) {
+  const bool off = std::any_of(plan_.classes.begin(), plan_.classes.end(), [&](const allocation::ClassTarget& target) {
     const std::string name = nameOf(target);
     const CacheClass* found = named(seen, name);
-    if (made_.count(name) == 0 || (found != nullptr && !differs(target.shares, found->shares))) continue;
-    off = true;
-  }
+    return made_.count(name) > 0 && (found == nullptr || differs(target.shares, found->shares));
+  });
   if (!off) return;
   if (++repairs_ > kMostRepairs) return say("somebody else keeps writing our classes: they are left so until the next plan");
   apply(now);

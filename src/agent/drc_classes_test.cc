@@ -20,17 +20,8 @@ using namespace std::chrono_literals;
 const Machine kOneCache = testing::regularMachine("one", {1, 1, 1, 8, 1});    // CPUs 0-7
 const Machine kTwoNodes = testing::regularMachine("nodes", {2, 1, 1, 4, 1});  // CPUs 0-3, 4-7
 
-CacheControl twoCaches() {
-  CacheControl control;
-  control.caches = {{0, CpuSet::range(0, 3), 0xfff}, {1, CpuSet::range(4, 7), 0xfff}};
-  control.classes = 3;
-  control.leastWays = 2;
-  control.leastBandwidth = 10;
-  control.bandwidthStep = 10;
-  return control;
-}
 CacheControl oneCache() {
-  CacheControl control = twoCaches();
+  CacheControl control = testing::twoCaches();
   control.caches = {{0, CpuSet::range(0, 7), 0xfff}};
   return control;
 }
@@ -158,7 +149,7 @@ TEST_F(DrcClasses, PoolMembersAreWithTheRest) {
 }
 
 TEST_F(DrcClasses, BandwidthIsHeldWhereANodesTenantAsks) {
-  use(kTwoNodes, twoCaches());
+  use(kTwoNodes, testing::twoCaches());
   add(1, Isolation::Node);
   add(2);
   const CpuSet mine = rig->home(10);
@@ -246,11 +237,11 @@ TEST_F(DrcClasses, ProcessesThatCameLaterAreMovedAndThoseOfOthersClassesStay) {
 }
 
 TEST_F(DrcClasses, CpusThatGoOfflineAreAnotherMachine) {
-  use(kTwoNodes, twoCaches());
+  use(kTwoNodes, testing::twoCaches());
   add(1, Isolation::Core, 2000);
   add(2, Isolation::None, 6000);
   Machine half = testing::regularMachine("half", {1, 1, 1, 4, 1});
-  CacheControl control = twoCaches();
+  CacheControl control = testing::twoCaches();
   control.caches.pop_back();
   kernel().setControl(control);
   rig->machine.set(half);
@@ -266,7 +257,7 @@ TEST_F(DrcClasses, AfterAnyHistoryEverybodyIsInItsClassAndWaysAreNobodyElses) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Rng rng(seed);
     const bool two = rng.chance(50);
-    use(two ? kTwoNodes : kOneCache, two ? twoCaches() : oneCache(), rng.chance(30) ? CacheClassMode::All : CacheClassMode::Auto);
+    use(two ? kTwoNodes : kOneCache, two ? testing::twoCaches() : oneCache(), rng.chance(30) ? CacheClassMode::All : CacheClassMode::Auto);
     std::map<int, GroupSpec> groups;
     for (int step = 0; step < 30; ++step) {
       const int id = static_cast<int>(rng.between(1, 5));
@@ -305,7 +296,7 @@ TEST_F(DrcClasses, AfterAnyHistoryEverybodyIsInItsClassAndWaysAreNobodyElses) {
     for (const auto& [one, cpus] : owned) {
       for (const auto& [other, theirs] : owned) {
         if (one >= other || one.empty()) continue;
-        for (const CacheInstance& cache : (two ? twoCaches() : oneCache()).caches) {
+        for (const CacheInstance& cache : (two ? testing::twoCaches() : oneCache()).caches) {
           if (!cpus.intersects(cache.cpus) || !theirs.intersects(cache.cpus)) continue;
           EXPECT_EQ(waysOf(one, cache.id) & waysOf(other, cache.id), 0U) << "seed " << seed << ": " << one << ", " << other;
         }

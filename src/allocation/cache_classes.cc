@@ -24,13 +24,6 @@ MilliCpu ownedOf(const ClassClaim& claim) {
   return sum;
 }
 
-// So many neighbouring ways from `first` on.
-CacheWays runOf(int first, int length) {
-  constexpr int kBits = std::numeric_limits<CacheWays>::digits;
-  const CacheWays low = length >= kBits ? ~CacheWays{0} : (CacheWays{1} << length) - 1;
-  return low << first;
-}
-
 // Indices of the claims whose classes are their own, the first in rank first. Each cache must have room for those that own CPUs below it.
 std::vector<std::size_t> chooseOwn(const CacheControl& control, const std::vector<ClassClaim>& claims, const ClassPlan& before,
                                    const ClassConfig& config) {

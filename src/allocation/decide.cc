@@ -70,15 +70,17 @@ void placeOnAll(GroupTarget& target, const CpuSet& cpus) {
   for (ContainerTarget& container : target.containers) container.home = cpus;
 }
 
-void sortByGroup(std::vector<Reason>& reasons) {
+std::vector<std::size_t> sortByGroup(std::vector<Reason>& reasons) {
   std::vector<std::pair<GroupId, std::size_t>> order;
   order.reserve(reasons.size());
   for (std::size_t i = 0; i < reasons.size(); ++i) order.emplace_back(reasons[i].group, i);
   std::sort(order.begin(), order.end());
   std::vector<Reason> sorted;
   sorted.reserve(reasons.size());
-  for (const auto& [group, index] : order) sorted.push_back(reasons[index]);
+  std::vector<std::size_t> placeOf(order.size());
+  for (const auto& [group, index] : order) placeOf[index] = sorted.size(), sorted.push_back(reasons[index]);
   reasons = std::move(sorted);
+  return placeOf;
 }
 
 void closeLanes(std::vector<GroupTarget>& targets) {

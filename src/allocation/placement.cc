@@ -51,16 +51,8 @@ class Placer {
     placement_.reasons.push_back({groups_[group]->id, code, a, b, {}});
   }
 
-  // By group; those of one group stay in the order in which the stages gave them.
   void sortReasons() {
-    std::vector<std::pair<GroupId, std::size_t>> order;
-    for (std::size_t i = 0; i < placement_.reasons.size(); ++i) order.emplace_back(placement_.reasons[i].group, i);
-    std::sort(order.begin(), order.end());
-    std::vector<Reason> sorted;
-    std::vector<std::size_t> placeOf(order.size());
-    sorted.reserve(order.size());
-    for (const auto& [group, index] : order) placeOf[index] = sorted.size(), sorted.push_back(placement_.reasons[index]);
-    placement_.reasons = std::move(sorted);
+    const std::vector<std::size_t> placeOf = sortByGroup(placement_.reasons);
     for (Deferral& deferral : placement_.deferrals) deferral.reason = placeOf[deferral.reason];
   }
 

@@ -16,7 +16,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 class StepPlanner {
  public:
-  StepPlanner(const Problem& problem, const Plan& plan)
+  StepPlanner(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest)
       : layout_(problem.layout),
         memory_(problem.memory),
         config_(problem.config),
@@ -25,12 +25,13 @@ class StepPlanner {
         items_(layout_),
         guard_(*problem.snapshot.machine, layout_, items_,
                std::any_of(problem.groups.begin(), problem.groups.end(), [](const GroupState* group) { return isolated(*group); })),
-        blocked_(problem.groups.size(), false) {}
+        blocked_(problem.groups.size(), false) {
+    gatherItems(problem, plan.groups, homesAtRest, items_, guard_);
+  }
 
   [[nodiscard]] const std::vector<bool>& blocked() const { return blocked_; }
 
-  std::vector<Step> run(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest) {
-    gatherItems(problem, plan.groups, homesAtRest, items_, guard_);
+  std::vector<Step> run() {
     if (items_.todo.empty()) return {};
     steps_.reserve(items_.todo.size() + 2);
     endLoans();
@@ -460,8 +461,8 @@ class StepPlanner {
 }  // namespace
 
 std::vector<Step> planSteps(const Problem& problem, const Plan& plan, const CpuSet* homesAtRest, std::vector<bool>* blocked) {
-  StepPlanner planner(problem, plan);
-  std::vector<Step> steps = planner.run(problem, plan, homesAtRest);
+  StepPlanner planner(problem, plan, homesAtRest);
+  std::vector<Step> steps = planner.run();
   *blocked = planner.blocked();
   return steps;
 }

@@ -4,6 +4,7 @@
 // makes the Problem and chooses. Pure. Thread-compatible.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "allocation/assignment.h"
@@ -32,8 +33,8 @@ void planDrc(const Problem& problem, KeptPlacement& kept, Plan& plan);
 [[nodiscard]] std::vector<GroupTarget> emptyTargets(const std::vector<const GroupState*>& groups);
 // Puts every container of the group on `cpus`.
 void placeOnAll(GroupTarget& target, const CpuSet& cpus);
-// Those of one group stay in their order. O(n log n)
-void sortByGroup(std::vector<Reason>& reasons);
+// Those of one group stay in their order. Answers where each went. O(n log n)
+std::vector<std::size_t> sortByGroup(std::vector<Reason>& reasons);
 // Who has no home (Pending) has no lane.
 void closeLanes(std::vector<GroupTarget>& targets);
 // Fills the steps from what is held. Answers which groups cannot get to their target, because somebody would have to be beside somebody else in

@@ -60,11 +60,8 @@ int planOneNode(Context& context, const PlanOptions& options) {
   const auto policy = plan_node::policyNamed(options.policy);
   if (!policy) return context.usage("--policy: no policy is named " + options.policy);
   const auto kubelet = plan_node::kubeletOptions(options.kubelet);
-  if (!kubelet) {
-    std::string known;
-    for (const std::string& name : plan_node::kubeletOptionNames()) known += (known.empty() ? "" : ", ") + name;
-    return context.usage("--kubelet-options: \"" + options.kubelet + "\" has one that is not known; there are " + known);
-  }
+  if (!kubelet)
+    return context.usage("--kubelet-options: \"" + options.kubelet + "\" has one that is not known; there are " + plan_node::kubeletOptionNames());
   if (!options.kubelet.empty() && *policy != allocation::PolicyName::KubeletStatic)
     return context.usage("--kubelet-options are those of --policy kubelet-static, not of " + options.policy);
   const auto reserved = CpuSet::parse(options.reserved);
@@ -107,12 +104,7 @@ Command makePlan() {
                  false},
                 {"--groups", "YAML file of tenants and groups, or - for standard input", &options->groups, {}, Names::Files, true},
                 {"--policy", "who decides", &options->policy, plan_node::policyNames(), Names::None, false},
-                {"--kubelet-options",
-                 "of --policy kubelet-static: full-pcpus-only, distribute-cpus-across-numa, align-by-socket, prefer-align-cpus-by-uncorecache",
-                 &options->kubelet,
-                 {},
-                 Names::None,
-                 false},
+                {"--kubelet-options", "of --policy kubelet-static: " + plan_node::kubeletOptionNames(), &options->kubelet, {}, Names::None, false},
                 {"--reserved", "CPUs that nobody may own, as 0-1,8", &options->reserved, {}, Names::None, false},
                 outputOption(&options->output, {"table", "json", "svg"})},
                {},

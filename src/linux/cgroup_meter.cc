@@ -11,15 +11,6 @@
 
 namespace coterie::linux {
 
-namespace {
-
-CpuSet setOf(const std::optional<std::string>& text) {
-  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  return set ? *set : CpuSet{};
-}
-
-}  // namespace
-
 std::optional<std::string> KeptFile::read() {
   if (path_.empty() || missing_) return std::nullopt;
   if (file_) {

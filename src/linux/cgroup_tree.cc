@@ -105,10 +105,6 @@ std::vector<int> idsIn(const std::optional<std::string>& text) {
   return ids;
 }
 
-CpuSet setIn(const UniqueFd& file) {
-  const auto text = readText(file.get());
-  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  return set ? *set : CpuSet{};
-}
+CpuSet setIn(const UniqueFd& file) { return setOf(readText(file.get())); }
 
 }  // namespace coterie::linux

@@ -41,6 +41,11 @@ std::optional<std::string> readText(int fd) {
   return text;
 }
 
+CpuSet setOf(const std::optional<std::string>& list) {
+  const auto set = list ? CpuSet::parse(*list) : Result<CpuSet>(CpuSet{});
+  return set ? *set : CpuSet{};
+}
+
 std::optional<std::string> readText(const std::string& path) {
   const UniqueFd file = openFor(path, O_RDONLY);
   return file ? readText(file.get()) : std::nullopt;

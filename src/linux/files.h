@@ -15,6 +15,8 @@ namespace coterie::linux {
 [[nodiscard]] std::optional<std::string> readText(const std::string& path);
 // The same from a held descriptor, from its start.
 [[nodiscard]] std::optional<std::string> readText(int fd);
+// A list of ids as the kernel writes it; empty: it is not there, or no such list.
+[[nodiscard]] CpuSet setOf(const std::optional<std::string>& list);
 // One write(2); the errno, 0 for success.
 [[nodiscard]] int writeText(const std::string& path, const std::string& text);
 [[nodiscard]] UniqueFd openFor(const std::string& path, int flags);

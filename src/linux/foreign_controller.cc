@@ -150,7 +150,7 @@ Status ForeignController::save() const {
 void ForeignController::sayUnreturned() const {
   if (const std::string files = leftText(unreturned_); !files.empty())
     log::warning("agent", "cannot give back what was found: " + files +
-                              "; somebody has narrowed what is above. An agent that enforces tries again when " + "it starts");
+                              "; somebody has narrowed what is above. An agent that enforces tries again when it starts");
 }
 
 void ForeignController::giveBackContainer(InstanceId id, Container& container) {
@@ -312,12 +312,12 @@ void ForeignController::sweep() {
 }
 
 void ForeignController::restore() {
+  unreturned_ = giveBack(unreturned_);
   for (auto& [id, container] : containers_) giveBackContainer(id, container);
   containers_.clear();
-  unreturned_ = giveBack(unreturned_);
   sayUnreturned();
   if (journal_.empty()) return;
-  if (leftText(unreturned_).empty())
+  if (unreturned_ == Originals{})
     ::unlink(journal_.c_str());
   else
     static_cast<void>(save());

@@ -141,7 +141,7 @@ Undone undoJournal(const std::string& path) {
   const Originals originals = parseOriginals(*text);
   undone.left = giveBack(originals);
   undone.found = originals.threads.size() + originals.cpusets.size() + originals.memories.size() + originals.quotas.size();
-  if (leftText(undone.left).empty()) ::unlink(path.c_str());
+  if (undone.left == Originals{}) ::unlink(path.c_str());
   return undone;
 }
 

@@ -22,11 +22,7 @@ std::shared_ptr<ForeignMemory> ForeignMemory::open(const std::string& directory,
   return made;
 }
 
-CpuSet ForeignMemory::above() const {
-  const auto text = readText(above_);
-  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  return set ? *set : CpuSet{};
-}
+CpuSet ForeignMemory::above() const { return setOf(readText(above_)); }
 
 std::vector<PreparedWrite> ForeignMemory::writes(const CpuSet& nodes) {
   const CpuSet possible = nodes & above();

@@ -9,10 +9,8 @@
 namespace coterie::linux {
 namespace {
 std::optional<CpuSet> readSet(const UniqueFd& file) {
-  const auto text = file ? readText(file.get()) : std::nullopt;
-  const auto set = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  if (!text || !set || set->empty()) return std::nullopt;
-  return *set;
+  CpuSet set = setOf(file ? readText(file.get()) : std::nullopt);
+  return set.empty() ? std::nullopt : std::optional(std::move(set));
 }
 
 bool insideVirtualMachine() {

@@ -75,14 +75,13 @@ NodeMemory::NodeMemory() : withMemory_(openFor("/sys/devices/system/node/has_mem
 
 std::vector<NodeFree> NodeMemory::free() {
   std::vector<NodeFree> free;
-  const auto list = withMemory_ ? readText(withMemory_.get()) : std::nullopt;
-  const auto nodes = list ? CpuSet::parse(*list) : Result<CpuSet>(CpuSet{});
-  if (!nodes || nodes->empty()) {
+  const CpuSet nodes = setOf(withMemory_ ? readText(withMemory_.get()) : std::nullopt);
+  if (nodes.empty()) {
     if (const auto whole = availableOf(readText("/proc/meminfo").value_or(""))) free.push_back({0, *whole});
     return free;
   }
-  std::erase_if(nodes_, [&](const auto& held) { return !nodes->contains(held.first); });
-  for (const int node : *nodes) {
+  std::erase_if(nodes_, [&](const auto& held) { return !nodes.contains(held.first); });
+  for (const int node : nodes) {
     UniqueFd& file = nodes_[node];
     if (!file) file = openFor("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo", O_RDONLY);
     const auto text = file ? readText(file.get()) : std::nullopt;

@@ -72,9 +72,9 @@ CacheWays longestRun(CacheWays ways) {
   while (ways != 0) {
     const int first = std::countr_zero(ways);
     const int length = std::countr_one(ways >> first);
-    const CacheWays ones = length >= std::numeric_limits<CacheWays>::digits ? ~CacheWays{0} : (CacheWays{1} << length) - 1;
-    if (length > std::popcount(best)) best = ones << first;
-    ways &= ~(ones << first);
+    const CacheWays run = runOf(first, length);
+    if (length > std::popcount(best)) best = run;
+    ways &= ~run;
   }
   return best;
 }
@@ -83,9 +83,8 @@ CacheWays longestRun(CacheWays ways) {
 std::map<int, CpuSet> lastLevelCaches(const std::string& sysfs) {
   std::map<int, CpuSet> caches;
   const std::string cpus = sysfs + "/devices/system/cpu";
-  const auto text = readText(cpus + "/online");
-  const auto online = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{});
-  CpuSet left = online ? *online : CpuSet{};
+  const CpuSet online = setOf(readText(cpus + "/online"));
+  CpuSet left = online;
   while (!left.empty()) {
     const int cpu = left.first();
     left.remove(cpu);
@@ -97,7 +96,7 @@ std::map<int, CpuSet> lastLevelCaches(const std::string& sysfs) {
       const auto list = readText(folder + "/shared_cpu_list");
       const auto shared = list ? CpuSet::parse(*list) : Result<CpuSet>(CpuSet{});
       if (*level != 3 || !id || !shared) continue;
-      caches[*id] |= *shared & *online;
+      caches[*id] |= *shared & online;
       left -= *shared;
       break;
     }

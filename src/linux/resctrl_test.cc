@@ -130,13 +130,7 @@ CacheClassesHarness makeResctrl() {
 CacheClassesHarness makeFake() {
   constexpr int kProcess = 71;
   constexpr int kGone = 72;
-  CacheControl control;
-  control.caches = {{0, CpuSet::range(0, 3), 0xfff}, {1, CpuSet::range(4, 7), 0xfff}};
-  control.classes = 3;
-  control.leastWays = 2;
-  control.leastBandwidth = 10;
-  control.bandwidthStep = 10;
-  auto fake = std::make_unique<testing::FakeCacheClasses>(control);
+  auto fake = std::make_unique<testing::FakeCacheClasses>(testing::twoCaches());
   testing::FakeCacheClasses* kernel = fake.get();
   kernel->gone = {kGone};
   CacheClassesHarness harness;

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -59,6 +60,12 @@ struct CacheClass {
   if (ways == 0) return false;
   const CacheWays low = ways >> std::countr_zero(ways);
   return (low & (low + 1)) == 0;
+}
+
+// So many neighbouring ways from `first` on.
+[[nodiscard]] constexpr CacheWays runOf(int first, int length) {
+  const CacheWays low = length >= std::numeric_limits<CacheWays>::digits ? ~CacheWays{0} : (CacheWays{1} << length) - 1;
+  return low << first;
 }
 
 // Which tenants have a class of their own: none; those of which a service is isolated; all that own CPUs.

@@ -47,6 +47,7 @@ namespace coterie::node_agent {
 namespace {
 
 constexpr std::int64_t kNoPort = -1;
+constexpr const char* kJournal = "/agent-found";  // in the state folder
 
 // As the parser fills them in.
 struct Flags {
@@ -81,7 +82,7 @@ Result<UniqueFd> lockState(const std::string& folder) {
 // Whoever only observes gives nothing back.
 void warnOfDeadRun(const std::string& folder) {
   std::error_code fault;
-  if (!std::filesystem::exists(folder + "/agent-found", fault) || !lockState(folder)) return;
+  if (!std::filesystem::exists(folder + kJournal, fault) || !lockState(folder)) return;
   log::warning("agent",
                "an agent that enforced was killed, and what it set is still in force: start one with --mode enforce to have it given back; what is "
                "foretold here starts from that");
@@ -141,7 +142,7 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
         for (const SeenProcess& process : member->processes) place.processes.push_back(process.pid);
         return place;
       },
-      context_.stateFolder + "/agent-found", file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
+      context_.stateFolder + kJournal, file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
   for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
   if (const std::string rivals = linux::cpuRivals(::getpid()); !rivals.empty())
     log::warning("agent", "running here, too: " + rivals +

@@ -21,6 +21,8 @@ constexpr std::int64_t kQuarters = 4;
 constexpr PolicyName kPolicies[] = {
     PolicyName::Drc,           PolicyName::NoneSingle, PolicyName::NoneMulti, PolicyName::CpuManagerSingle, PolicyName::CpuManagerMulti,
     PolicyName::KubeletStatic, PolicyName::Balloons};
+constexpr std::string_view kKubeletOptions[] = {"full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket",
+                                                "prefer-align-cpus-by-uncorecache"};
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -197,9 +199,12 @@ std::optional<PolicyName> policyNamed(std::string_view name) {
   return found == std::end(kPolicies) ? std::nullopt : std::optional(*found);
 }
 
-const std::vector<std::string>& kubeletOptionNames() {
-  static const std::vector<std::string> names{"full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket",
-                                              "prefer-align-cpus-by-uncorecache"};
+const std::string& kubeletOptionNames() {
+  static const std::string names = [] {
+    std::string all;
+    for (const std::string_view name : kKubeletOptions) all += (all.empty() ? "" : ", ") + std::string(name);
+    return all;
+  }();
   return names;
 }
 
@@ -208,10 +213,9 @@ std::optional<allocation::KubeletStaticOptions> kubeletOptions(std::string_view 
   bool* const flags[] = {&options.fullPhysicalCpusOnly, &options.distributeAcrossNuma, &options.alignBySocket, &options.preferUncoreCache};
   while (!list.empty()) {
     const std::string_view name = list.substr(0, list.find(','));
-    const auto& names = kubeletOptionNames();
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) return std::nullopt;
-    *flags[found - names.begin()] = true;
+    const auto* const found = std::find(std::begin(kKubeletOptions), std::end(kKubeletOptions), name);
+    if (found == std::end(kKubeletOptions)) return std::nullopt;
+    *flags[found - std::begin(kKubeletOptions)] = true;
     list.remove_prefix(std::min(list.size(), name.size() + 1));
   }
   return options;

@@ -25,7 +25,7 @@ namespace coterie::plan_node {
 [[nodiscard]] std::optional<allocation::PolicyName> policyNamed(std::string_view name);
 [[nodiscard]] std::string_view policyText(allocation::PolicyName policy);
 // Options of policy kubelet-static by kubelet's own names, with commas between them; empty: none. Nothing: one of them is not known.
-[[nodiscard]] const std::vector<std::string>& kubeletOptionNames();
+[[nodiscard]] const std::string& kubeletOptionNames();  // with commas, too
 [[nodiscard]] std::optional<allocation::KubeletStaticOptions> kubeletOptions(std::string_view list);
 
 struct PlanRequest {

@@ -15,6 +15,17 @@
 
 namespace coterie::testing {
 
+// A machine of two caches of twelve ways, over CPUs 0-3 and 4-7, with classes for three.
+[[nodiscard]] inline CacheControl twoCaches() {
+  CacheControl control;
+  control.caches = {{0, CpuSet::range(0, 3), 0xfff}, {1, CpuSet::range(4, 7), 0xfff}};
+  control.classes = 3;
+  control.leastWays = 2;
+  control.leastBandwidth = 10;
+  control.bandwidthStep = 10;
+  return control;
+}
+
 class FakeCacheClasses final : public CacheClasses {
  public:
   explicit FakeCacheClasses(CacheControl control) : control_(std::move(control)) {}
