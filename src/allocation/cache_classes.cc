@@ -24,44 +24,46 @@ MilliCpu ownedOf(const ClassClaim& claim) {
   return sum;
 }
 
-// Indices of the claims whose classes are their own, the first in rank first. Each cache must have room for those that own CPUs below it.
-std::vector<std::size_t> chooseOwn(const CacheControl& control, const std::vector<ClassClaim>& claims, const ClassPlan& before,
-                                   const ClassConfig& config) {
-  std::vector<std::size_t> chosen;
+// Has the kernel, and has every cache, room for a class of each of these and one for all others?
+bool roomFor(const CacheControl& control, const std::vector<ClassClaim>& claims, const std::vector<bool>& own, std::size_t most) {
+  const auto classesOf = [&](const auto& counts) {
+    std::size_t all = 0;
+    std::size_t owners = 0;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (!counts(claims[i])) continue;
+      ++all;
+      owners += own[i] ? 1 : 0;
+    }
+    return owners + (owners < all ? 1 : 0);
+  };
+  if (classesOf([](const ClassClaim&) { return true; }) > most) return false;
+  return std::all_of(control.caches.begin(), control.caches.end(), [&](const CacheInstance& cache) {
+    const std::size_t classes = classesOf([&](const ClassClaim& claim) { return ownedIn(claim, cache.id).value > 0; });
+    return cache.ways == 0 || static_cast<int>(classes) * control.leastWays <= std::popcount(cache.ways);
+  });
+}
+
+// Whose classes are their own: one after the other, the first in rank first, whoever there is still room for. More never need fewer classes, so
+// whoever was chosen is chosen again.
+std::vector<bool> chooseOwn(const CacheControl& control, const std::vector<ClassClaim>& claims, const ClassPlan& before, const ClassConfig& config) {
+  std::vector<std::size_t> asking;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    if (claims[i].own && ownedOf(claims[i]).value > 0) chosen.push_back(i);
+    if (claims[i].own && ownedOf(claims[i]).value > 0) asking.push_back(i);
   }
-  std::sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+  std::sort(asking.begin(), asking.end(), [&](std::size_t a, std::size_t b) {
     const MilliCpu left = ownedOf(claims[a]);
     const MilliCpu right = ownedOf(claims[b]);
     if (left != right) return left > right;
     const bool had = before.of(claims[a].tenant) != nullptr, otherHad = before.of(claims[b].tenant) != nullptr;
     return had != otherHad ? had : a < b;
   });
-  std::size_t most = std::min(static_cast<std::size_t>(std::max(0, control.classes)), config.mostClasses);
-  const bool others = chosen.size() < claims.size() || chosen.size() > most;
-  if (others && most > 0) --most;  // theirs
-  if (chosen.size() > most) chosen.resize(most);
-  for (const CacheInstance& cache : control.caches) {
-    if (cache.ways == 0) continue;
-    const auto ownsHere = [&](std::size_t i) { return ownedIn(claims[i], cache.id).value > 0; };
-    const auto full = [&] {
-      std::vector<std::size_t> here;
-      for (std::size_t i = 0; i < claims.size(); ++i) {
-        if (ownsHere(i)) here.push_back(i);
-      }
-      const auto isChosen = [&](std::size_t i) { return std::find(chosen.begin(), chosen.end(), i) != chosen.end(); };
-      const auto own = std::count_if(here.begin(), here.end(), isChosen);
-      const auto classes = own + (own < static_cast<std::ptrdiff_t>(here.size()) ? 1 : 0);
-      return classes * control.leastWays > std::popcount(cache.ways);
-    };
-    while (full()) {
-      const auto last = std::find_if(chosen.rbegin(), chosen.rend(), ownsHere);
-      if (last == chosen.rend()) break;
-      chosen.erase(std::next(last).base());
-    }
+  const std::size_t most = std::min(static_cast<std::size_t>(std::max(0, control.classes)), config.mostClasses);
+  std::vector<bool> own(claims.size(), false);
+  for (const std::size_t i : asking) {
+    own[i] = true;
+    own[i] = roomFor(control, claims, own, most);
   }
-  return chosen;
+  return own;
 }
 
 void shareWays(const CacheControl& control, const CacheInstance& cache, const std::vector<ClassClaim>& members, const ClassPlan& before,
@@ -162,13 +164,12 @@ std::vector<CacheWays> layWays(CacheWays room, const std::vector<int>& lengths, 
 
 ClassPlan planClasses(const CacheControl& control, std::vector<ClassClaim> claims, const ClassPlan& before, const ClassConfig& config) {
   std::sort(claims.begin(), claims.end(), [](const ClassClaim& a, const ClassClaim& b) { return a.tenant < b.tenant; });
-  std::vector<std::size_t> chosen = chooseOwn(control, claims, before, config);
-  std::sort(chosen.begin(), chosen.end());
+  const std::vector<bool> own = chooseOwn(control, claims, before, config);
   ClassPlan plan;
   std::vector<ClassClaim> members;
   ClassClaim rest;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    if (std::binary_search(chosen.begin(), chosen.end(), i)) {
+    if (own[i]) {
       plan.classes.push_back({claims[i].tenant, {}});
       members.push_back(claims[i]);
       continue;
@@ -176,11 +177,12 @@ ClassPlan planClasses(const CacheControl& control, std::vector<ClassClaim> claim
     for (const auto& [cache, cpus] : claims[i].owned) rest.owned[cache] += cpus;
     if (claims[i].own && ownedOf(claims[i]).value > 0) plan.without.push_back(claims[i].tenant);
   }
-  if (chosen.size() < claims.size()) {
+  const std::size_t chosen = members.size();
+  if (chosen < claims.size()) {
     plan.classes.push_back({std::nullopt, {}});
     members.push_back(std::move(rest));
   }
-  if (chosen.empty() || plan.classes.size() < 2) return {{}, std::move(plan.without)};
+  if (chosen == 0 || plan.classes.size() < 2) return {{}, std::move(plan.without)};
   for (const CacheInstance& cache : control.caches) {
     if (cache.ways != 0) shareWays(control, cache, members, before, plan.classes);
     if (control.leastBandwidth > 0) shareBandwidth(control, cache, members, config, plan.classes);

@@ -112,6 +112,20 @@ TEST(CacheClasses, ACacheWithoutRoomForAllPutsTheSmallestTogether) {
   EXPECT_EQ(waysOf(plan, 1) | waysOf(plan, 2) | waysOf(plan, std::nullopt), 0x3fU);
 }
 
+// Falsified once in thousands of random histories: whoever a cache had no room for kept a class from the next in rank, who got it at the plan after.
+TEST(CacheClasses, WhoHasNoRoomKeepsNoClassFromTheNext) {
+  const CacheControl control = controlOf({{0, CpuSet::range(0, 7), 0x3}, kOtherTwelve}, 3, 2);
+  const std::vector<ClassClaim> claims{claimOf(0, Asks::Ways, {{1, cpus(1)}}), claimOf(1, Asks::Ways, {{1, cpus(1)}}),
+                                       claimOf(2, Asks::Ways, {{0, cpus(1)}}), claimOf(3, Asks::Nothing, {{0, cpus(1)}})};
+  ClassPlan before;
+  before.classes = {{TenantId(1), {}}, {TenantId(2), {}}};
+  const ClassPlan plan = planClasses(control, claims, before);
+  EXPECT_NE(plan.of(TenantId(0)), nullptr);
+  EXPECT_NE(plan.of(TenantId(1)), nullptr);
+  EXPECT_EQ(plan.without, std::vector<TenantId>{TenantId(2)});
+  EXPECT_EQ(planClasses(control, claims, plan), plan);
+}
+
 TEST(CacheClasses, BandwidthOfTheOthersOnTheSameMemoryIsHeldOnlyWhereAsked) {
   CacheControl control = controlOf({kTwelveWays, kOtherTwelve});
   control.leastBandwidth = 10;
