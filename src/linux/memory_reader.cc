@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "linux/files.h"
 
@@ -30,9 +31,21 @@ std::optional<std::int64_t> numberBehind(std::string_view text, std::string_view
   return std::nullopt;
 }
 
+// The number of a line "  NAME   12", which has nothing else.
+std::optional<std::int64_t> wordAndNumber(std::string_view line, std::string_view name) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (!line.starts_with(name)) return std::nullopt;
+  line.remove_prefix(name.size());
+  const std::size_t digits = line.find_first_not_of(' ');
+  if (digits == 0 || digits == std::string_view::npos) return std::nullopt;  // the name of something longer
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(line.data() + digits, line.data() + line.size(), number);
+  return fault == std::errc{} && end == line.data() + line.size() ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Bytes> freeOfNode(std::string_view meminfo) {
+std::optional<Bytes> freeOfNode(std::string_view meminfo, Bytes kept) {
   const auto free = numberBehind(meminfo, "MemFree");
   if (!free) return std::nullopt;
   std::int64_t kibibytes = *free;
@@ -41,7 +54,26 @@ std::optional<Bytes> freeOfNode(std::string_view meminfo) {
   for (const std::string_view unwritten : {"Dirty", "Writeback"}) kibibytes -= numberBehind(meminfo, unwritten).value_or(0);
   kibibytes = std::max(kibibytes, *free);
   if (const auto total = numberBehind(meminfo, "MemTotal")) kibibytes = std::min(kibibytes, *total);
-  return Bytes(kibibytes * kKibibyte);
+  return std::max(Bytes(kibibytes * kKibibyte) - kept, Bytes(0));
+}
+
+std::map<int, Bytes> keptByKernel(std::string_view zoneinfo, Bytes page) {
+  std::map<int, Bytes> kept;
+  int node = -1;
+  std::int64_t boost = 0;  // of the zone, above its watermarks
+  for (std::size_t at = 0; at < zoneinfo.size();) {
+    const std::size_t end = std::min(zoneinfo.find('\n', at), zoneinfo.size());
+    const std::string_view line = zoneinfo.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("Node ")) {
+      node = -1;
+      std::from_chars(line.data() + 5, line.data() + line.size(), node);
+      boost = 0;
+    }
+    if (const auto pages = wordAndNumber(line, "boost")) boost = *pages;
+    if (const auto pages = wordAndNumber(line, "high"); pages && node >= 0) kept[node] += Bytes(std::max<std::int64_t>(*pages - boost, 0) * page.value);
+  }
+  return kept;
 }
 
 std::optional<Bytes> availableOf(std::string_view meminfo) {
@@ -71,7 +103,17 @@ Bytes residentOf(int pid) {
   return Bytes(pages * ::sysconf(_SC_PAGESIZE));
 }
 
-NodeMemory::NodeMemory() : withMemory_(openFor("/sys/devices/system/node/has_memory", O_RDONLY)) {}
+NodeMemory::NodeMemory()
+    : withMemory_(openFor("/sys/devices/system/node/has_memory", O_RDONLY)),
+      settings_{openFor("/proc/sys/vm/min_free_kbytes", O_RDONLY), openFor("/proc/sys/vm/watermark_scale_factor", O_RDONLY)} {}
+
+void NodeMemory::readKept(const CpuSet& nodes) {
+  std::string made = nodes.toString();
+  for (const UniqueFd& file : settings_) made += '|' + (file ? readText(file.get()) : std::nullopt).value_or("");
+  if (made == keptFor_) return;
+  keptFor_ = std::move(made);
+  kept_ = keptByKernel(readText("/proc/zoneinfo").value_or(""), Bytes(::sysconf(_SC_PAGESIZE)));
+}
 
 std::vector<NodeFree> NodeMemory::free() {
   std::vector<NodeFree> free;
@@ -80,13 +122,18 @@ std::vector<NodeFree> NodeMemory::free() {
     if (const auto whole = availableOf(readText("/proc/meminfo").value_or(""))) free.push_back({0, *whole});
     return free;
   }
+  readKept(nodes);
+  const auto keptOf = [this](int node) {
+    const auto kept = kept_.find(node);
+    return kept == kept_.end() ? Bytes(0) : kept->second;
+  };
   std::erase_if(nodes_, [&](const auto& held) { return !nodes.contains(held.first); });
   for (const int node : nodes) {
     UniqueFd& file = nodes_[node];
     if (!file) file = openFor("/sys/devices/system/node/node" + std::to_string(node) + "/meminfo", O_RDONLY);
     const auto text = file ? readText(file.get()) : std::nullopt;
     if (!text) file.reset();  // looked for again next time
-    if (const auto bytes = text ? freeOfNode(*text) : std::nullopt) free.push_back({node, *bytes});
+    if (const auto bytes = text ? freeOfNode(*text, keptOf(node)) : std::nullopt) free.push_back({node, *bytes});
   }
   return free;
 }
