@@ -88,7 +88,7 @@ struct InstanceSummary {
 struct WidthSummary {
   int inForce{1};                                     // threads of one run of an instance that is started now
   std::vector<allocation::RunTime> curve;             // as far as measured
-  std::optional<allocation::WidthQuestion> question;  // of the last window; none yet: it has no objective, or nothing was seen
+  std::optional<allocation::WidthQuestion> question;  // the last window's load on the CPUs of now; none: nothing was seen, or it may have one CPU
   std::optional<allocation::WidthChoice> choice;      // the proposal
   std::string held;                                   // why the proposal is not followed; empty: it is
   Bytes shared;                                       // weights that its instances have in memory once; 0: each has a copy
@@ -211,6 +211,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void lookAtWidths();
   void lookAtWidth(ServiceRecord& record, const GroupLoad& load);
   [[nodiscard]] bool mayWiden(const ServiceRecord& record) const;
+  [[nodiscard]] std::optional<allocation::WidthQuestion> widthQuestionNow(const ServiceRecord& record) const;
   [[nodiscard]] allocation::WidthQuestion questionOf(const ServiceRecord& record, const GroupLoad& load) const;
   void closeWindow(ServiceRecord& record, const GroupLoad& load);
   void setWidth(ServiceRecord& record, int width, const std::string& why);

@@ -400,6 +400,8 @@ TEST(ExplainWidth, saysWhatIsProposedFromWhatWasSeenAndMeasured) {
   controller::ServiceSummary fresh = watched(1);
   fresh.width = {};
   EXPECT_NE(said(explainWidth(fresh), "NothingSeenYet"), "nothing");
+  fresh.spec.maxCpus = MilliCpu(1000);
+  EXPECT_NE(said(explainWidth(fresh), "OneCpuAtMost"), "nothing");
   fresh.spec.objective.reset();
   EXPECT_NE(said(explainWidth(fresh), "NoObjective"), "nothing");
   EXPECT_EQ(explainWidth(fresh).proposedThreads, 0);
