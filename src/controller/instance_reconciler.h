@@ -179,7 +179,8 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] Room roomFor(const ServiceRecord& self, const TenantView* tenant) const;
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, const CpuClaim& claim) const;
   [[nodiscard]] int unitCpus(Isolation isolation) const;  // 0: it is not isolated
-  void refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing);
+  void refuseClaim(ServiceRecord& record, const TenantView& tenant, const CpuClaim& wanted, MilliCpu missing);
+  [[nodiscard]] std::string shortageText(const ServiceRecord& record, const allocation::UnitShortage& shortage) const;
   [[nodiscard]] int mostCpusOf(const ServiceRecord& record) const;
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }

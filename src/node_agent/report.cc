@@ -23,7 +23,7 @@ std::string useText(const foreign::Use& use) { return use.known() ? cpus(use.use
 std::string busyText(const foreign::Use& use) { return use.known() ? fmt::format("{} of {}", use.busyThreads, use.threads) : "-"; }
 
 std::string plannedText(const GroupReport& group, const ContainerReport& container) {
-  if (group.pending) return "waits";
+  if (group.pending) return group.waitsFor == Isolation::None ? "waits" : "waits (isolation " + std::string(isolationName(group.waitsFor)) + ")";
   const std::string loans = container.loans.empty() ? "" : " and " + container.loans.toString() + " lent";
   return (group.inPool ? "pool " : "") + orNone(container.planned) + loans + (container.contested ? ", contested" : "");
 }
@@ -186,6 +186,7 @@ Value reportValue(const AgentReport& report) {
     one.set("demandMilliCpu", group.demand.value);
     one.set("inPool", group.inPool);
     one.set("pending", group.pending);
+    one.set("waitsForIsolation", isolationName(group.waitsFor));
     one.set("hinted", group.hinted);
     setUse(one, group.use);
     one.set("forecast", forecastValue(group.forecast));

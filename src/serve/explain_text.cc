@@ -14,10 +14,11 @@ namespace coterie::serve {
 using allocation::cpusText;
 using allocation::Question;
 
-ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant) {
+ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant, const GroupNames& names) {
   ReasonTexts texts;
   for (const allocation::Reason& reason : reasons) {
-    allocation::ReasonText text = allocation::reasonText(reason, tenant.value);
+    const std::string other = names && reason.other.valid() ? names(reason.other) : std::string();
+    allocation::ReasonText text = allocation::reasonText(reason, tenant.value, other);
     auto& list = text.question == Question::WhyThese ? texts.whyThese : text.question == Question::WhyThisMany ? texts.whyThisMany : texts.whyNotMore;
     list.push_back({std::string(allocation::reasonName(reason.code)), std::move(text.sentence)});
   }
