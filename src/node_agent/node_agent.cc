@@ -416,6 +416,7 @@ AgentReport NodeAgent::report() {
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
     report.groups.push_back(std::move(group));
   }
+  if (std::string said = poolRemark(report); !said.empty()) report.remarks.push_back(std::move(said));
   addForecasts(report);
   return report;
 }

@@ -247,6 +247,24 @@ TEST(NodeAgentTest, IsolationThatCannotBeHadIsSaidAsThatAndNotAsAFloor) {
   }
 }
 
+// The runtime's weights are left alone, and whoever counts on a share of the pool is told so.
+TEST(NodeAgentTest, UnequalSharesOfThePoolAreRemarked) {
+  const auto remarksOf = [](const std::string& weights) {
+    AgentRig rig;
+    for (const char* name : {"a", "b", "c"}) rig.begin(name);
+    rig.start("tenants: [" + weights +
+                  "]\ngroups:\n  - {name: a, tenant: a, members: [{command: a}]}\n"
+                  "  - {name: b, tenant: b, members: [{command: b}]}\n  - {name: c, tenant: c, members: [{command: c}]}\n",
+              Mode::Observe);
+    rig.loop.advance(1s);
+    return rig.node->report().remarks;
+  };
+  EXPECT_TRUE(remarksOf("{name: a, weight: 700}, {name: b, weight: 50}, {name: c, weight: 50}").empty()) << "alike";
+  const std::vector<std::string> remarks = remarksOf("{name: a, weight: 700}, {name: b, weight: 75}, {name: c, weight: 25}");
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(remarks[0].find("(b 0.38, c 0.12), are not enforced"), std::string::npos) << remarks[0];
+}
+
 // Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
 // A pod with its init and its pause, beside a small server: the pause goes to the pool, is told nothing, and the init's CPUs become the app's.
 TEST(NodeAgentTest, PauseContainersFollowThePoolAndAnInitsCpusBecomeTheApps) {

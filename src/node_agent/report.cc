@@ -148,6 +148,23 @@ std::string_view hintSeenName(HintSeen seen) {
   return "none";
 }
 
+std::string poolRemark(const AgentReport& report) {
+  std::vector<const GroupReport*> members;
+  for (const GroupReport& group : report.groups) {
+    if (group.inPool && !group.pending && !group.containers.empty()) members.push_back(&group);
+  }
+  const auto [least, most] =
+      std::minmax_element(members.begin(), members.end(), [](const GroupReport* a, const GroupReport* b) { return a->entitlement < b->entitlement; });
+  if (members.size() < 2 || (*most)->entitlement.value * 10 <= (*least)->entitlement.value * 11) return {};
+  std::string shares;
+  for (const GroupReport* one : members) shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", one->name, cpus(one->entitlement));
+  return fmt::format(
+      "the shares of the pool, CPUs {} ({}), are not enforced: where its groups want more than there is, the kernel divides it by the weights of "
+      "their cgroups, which are their runtime's to set and are left alone. A group that must have its share needs a CPU of its own (minCpus: 1), "
+      "or a weight from its runtime",
+      orNone(report.pool), shares);
+}
+
 std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:.2f} to {:.2f})", gain.likely, gain.low, gain.high); }
 
 std::string reportText(const AgentReport& report, bool colors) {

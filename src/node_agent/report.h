@@ -74,6 +74,8 @@ struct AgentReport {
   std::vector<std::string> remarks;
 };
 
+// What groups of the pool must know whose shares of it differ by more than a tenth: nobody enforces them. Empty: there are none.
+[[nodiscard]] std::string poolRemark(const AgentReport& report);
 // "1.68 (1.00 to 2.83)"
 [[nodiscard]] std::string gainText(const foreign::Gain& gain);
 // Lines for people; every group, container and reason is there.
