@@ -149,7 +149,7 @@ enum class ReasonCode : std::uint8_t {
   KeptInPlace,             // a = CPUs kept
   MovedForBetterFit,       // a = CPUs moved, b = gain of J
   MoveDeferred,            // a = nanoseconds until it may happen
-  MovedOffline,            // a = CPU id lost
+  MovedOffline,            // a = lowest CPU id lost, b = how many
   PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free
   LoanWoken,               // a = lanes
   LoanParked,              // a = lanes

@@ -59,6 +59,12 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
   if (!journal_.empty()) {
     Undone undone = undoJournal(journal_);
     unreturned_ = std::move(undone.left);
+    if (undone.unread > 0)
+      log::warning("agent",
+                   journal_ + ": " + std::to_string(undone.unread) + (undone.unread == 1 ? " line makes" : " lines make") +
+                       " no sense; what a run that was killed had found there is not known, and not given back: set it by hand, or begin those "
+                       "processes anew. " +
+                       (undone.aside.empty() ? "The file could not be kept" : "The file is kept as " + undone.aside));
     if (undone.found > 0)
       log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) + " threads and cgroups)");
     sayUnreturned();
