@@ -301,9 +301,9 @@ ContainerMemory ForeignController::memoryOf(InstanceId id) const {
 }
 
 Status ForeignController::placeSystem(const CpuSet& cpus) {
-  system_ = cpus;
+  if (!cpus.empty() || !system_.empty()) system_ = cpus.empty() ? ancestors_ : cpus;  // nothing is reserved any more: anywhere
   systemPlaced_ = true;
-  return placeOwnThreads(cpus);
+  return placeOwnThreads(system_);
 }
 
 // Threads begun since then are noted, so that they are given back after a kill, too.
@@ -321,6 +321,9 @@ void ForeignController::restore() {
   unreturned_ = giveBack(unreturned_);
   for (auto& [id, container] : containers_) giveBackContainer(id, container);
   containers_.clear();
+  if (!system_.empty()) static_cast<void>(placeOwnThreads(ancestors_));  // who goes on, observing, is as others are
+  system_ = {};
+  systemPlaced_ = false;
   sayUnreturned();
   if (journal_.empty()) return;
   if (unreturned_ == Originals{})

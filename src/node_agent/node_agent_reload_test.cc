@@ -77,6 +77,55 @@ TEST(NodeAgentReloadTest, AGroupIsRemovedAndItsContainersAreGivenBack) {
   EXPECT_EQ(rig.threads.at(red), 2);
 }
 
+// The kernel, and what a controller that asks where a container is gets told while that is given back.
+class Asking final : public CpuController {
+ public:
+  explicit Asking(AgentRig& rig) : rig_(rig) {}
+  [[nodiscard]] const CpuControllerTraits& traits() const override { return rig_.kernel.traits(); }
+  [[nodiscard]] Status add(const ContainerRegistration& container) override { return rig_.kernel.add(container); }
+  void remove(InstanceId id) override {
+    std::string pids;
+    if (const foreign::FoundContainer* found = rig_.node->member(id)) {
+      for (const SeenProcess& process : found->processes) pids += " " + std::to_string(process.pid);
+    }
+    removed.push_back(pids);
+    rig_.kernel.remove(id);
+  }
+  [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override { return rig_.kernel.prepare(change); }
+  [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override { return rig_.kernel.prepareQuota(id, least); }
+  [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int lane, LanePlace place) override {
+    return rig_.kernel.prepareLaneMove(id, lane, place);
+  }
+  [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override { return rig_.kernel.observe(id); }
+  [[nodiscard]] ThreadUse threadUse(InstanceId id, int thread) const override { return rig_.kernel.threadUse(id, thread); }
+  [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override { return rig_.kernel.memoryOf(id); }
+  [[nodiscard]] Status placeSystem(const CpuSet& cpus) override { return rig_.kernel.placeSystem(cpus); }
+  void sweep() override { rig_.kernel.sweep(); }
+  void restore() override { rig_.kernel.restore(); }
+  Names removed;
+
+ private:
+  AgentRig& rig_;
+};
+
+// Threads that it has begun since they were last noted would have kept our set: only who is asked for its processes can see them.
+TEST(NodeAgentReloadTest, WhoLeavesIsGivenBackByTheProcessesThatItHasNow) {
+  AgentRig rig;
+  Asking asking(rig);
+  rig.controller = &asking;
+  const int first = rig.beginContained("red", kRedCgroup);
+  const int second = rig.beginContained("red helper", kRedCgroup);
+  rig.begin("blue");
+  rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.end(second);
+  rig.reload(kEnforced + kBlue);
+  EXPECT_EQ(asking.removed, Names{" " + std::to_string(first)}) << "who has ended is not among them";
+  rig.end(rig.container(0).pid);
+  rig.loop.advance(1s);
+  EXPECT_EQ(asking.removed.back(), "") << "of one that has gone there is nothing to give back";
+}
+
 TEST(NodeAgentReloadTest, AReorderedFileChangesNothing) {
   AgentRig rig;
   for (const char* command : {"red", "blue", "green"}) rig.begin(command);

@@ -33,6 +33,7 @@ struct AgentRig {
   testing::FakeProcesses processes;
   testing::FakeCpuController kernel{CpuSet::range(0, 3)};
   testing::FakeContainerMeter meter;
+  CpuController* controller{nullptr};  // in the kernel's place
   agent::ManualApplier applier{loop};
   std::vector<std::string> log;         // "hint red 2 0-1", "write"
   std::map<int, int> threads;           // told last, by pid
@@ -53,7 +54,7 @@ struct AgentRig {
     ports.openActuators = [this](const AgentFile&) -> Result<NodeAgent::Actuators> {
       if (refusal) return *refusal;
       log.push_back("open");
-      return NodeAgent::Actuators{&kernel, &applier, classes.get()};
+      return NodeAgent::Actuators{controller != nullptr ? controller : &kernel, &applier, classes.get()};
     };
     ports.closeActuators = [this] { log.push_back("close"); };
     ports.meter = &meter;

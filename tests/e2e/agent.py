@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The agent under three servers that nobody told Coterie about: what it sees, what it foretells and what comes of it, that it holds the CPU sets it gives,
 tells the threads, notices who comes, and leaves everything as it was found, also after a kill. Everything is checked through /proc."""
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import struct
 import subprocess
+import termios
 import time
 import urllib.request
 from pathlib import Path
@@ -276,6 +279,10 @@ def the_configuration_is_read_again(context):
     check("coterie_agent_config_reload_failed 0" in metrics() and "coterie_agent_enforcing 0" in metrics(), metrics()[:2000])
     agent.configure(mode="enforce", reserved=str(min(ALLOWED)))
     within(10, "nobody on the reserved CPU", lambda: not any(union(prey) & {min(ALLOWED)} for prey in context.prey.values()), 0.02)
+    own = lambda: {cpu for tid in os.listdir(f"/proc/{agent.process.pid}/task") for cpu in os.sched_getaffinity(int(tid))}
+    within(10, "the agent alone on it", lambda: own() == {min(ALLOWED)}, 0.05)
+    agent.configure(reserved=None)
+    within(10, "nothing is reserved any more", lambda: apart(context) and own() == ALLOWED, 0.05)
     agent.stop()
     check(unchanged(context), f"{ {name: prey.masks() for name, prey in context.prey.items()} }, found {context.found}")
 
@@ -322,6 +329,24 @@ def hints_are_heard_and_withdrawn(context):
     agent.stop()
     check(unchanged(context), "masks differ")
     check(not any(prey.hint.exists() for prey in context.prey.values()), "hints were left behind")
+
+
+@case
+def its_terminal_going_is_the_end(context):
+    agent = Agent(context)
+    ours, its = pty.openpty()
+    agent.errors = open(context.folder / "agent-errors.txt", "a")
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(its, termios.TIOCSCTTY, 0)
+
+    agent.process = subprocess.Popen(agent.command("--mode", "enforce"), stdin=its, stdout=subprocess.DEVNULL, stderr=agent.errors, preexec_fn=take_terminal)
+    os.close(its)
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    os.close(ours)
+    check(agent.process.wait(timeout=20) == 0, f"exit {agent.process.returncode}: {agent.said()}")
+    check(unchanged(context), "masks differ")
 
 
 @case
