@@ -97,6 +97,7 @@ void Drc::Impl::schedule(Trigger trigger) {
   due_ = true;
   trigger_ = trigger;
   planDue(joinsBurst(trigger) ? Urgency::Waits : Urgency::AtOnce);
+  followHurry();
 }
 
 // Does the event come so soon after another one that it waits for those that follow?
@@ -127,6 +128,7 @@ void Drc::Impl::planDue(Urgency urgency) {
     if (alive.expired()) return;
     posted_ = false;
     planNow();
+    followHurry();
   });
 }
 
@@ -283,6 +285,7 @@ void Drc::Impl::shutDown() {
   frozen_ = true;
   started_ = false;
   for (TimerHandle* timer : {&pollTimer_, &tickTimer_, &deadlineTimer_, &againTimer_, &burstTimer_}) timer->reset();
+  followHurry();
   if (current_.batch) current_.batch->cancelWaiting();
   if (classes_) classes_->shutDown();
   ports_.controller.restore();

@@ -71,7 +71,8 @@ std::map<int, Bytes> keptByKernel(std::string_view zoneinfo, Bytes page) {
       boost = 0;
     }
     if (const auto pages = wordAndNumber(line, "boost")) boost = *pages;
-    if (const auto pages = wordAndNumber(line, "high"); pages && node >= 0) kept[node] += Bytes(std::max<std::int64_t>(*pages - boost, 0) * page.value);
+    if (const auto pages = wordAndNumber(line, "high"); pages && node >= 0)
+      kept[node] += Bytes(std::max<std::int64_t>(*pages - boost, 0) * page.value);
   }
   return kept;
 }
