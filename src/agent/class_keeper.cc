@@ -166,8 +166,13 @@ const allocation::ClassTarget* ClassKeeper::targetOf(TenantId tenant, Place plac
 
 void ClassKeeper::joinAll(Instant now) {
   std::set<InstanceId> here;
+  for (const ClassedContainer& container : containers_) here.insert(container.id);
+  std::erase_if(joined_, [&](const auto& entry) {
+    if (here.count(entry.first) > 0) return false;
+    static_cast<void>(classes_.join("", entry.second.processes));  // who lives on is not ours any more; of who has ended there is nothing to move
+    return true;
+  });
   for (const ClassedContainer& container : containers_) {
-    here.insert(container.id);
     const allocation::ClassTarget* target = targetOf(container.tenant, container.inPool ? Place::Pool : Place::OwnCpus);
     const std::string name = target != nullptr ? nameOf(*target) : std::string();
     if (made_.count(name) == 0 || container.processes.empty()) continue;
@@ -184,7 +189,6 @@ void ClassKeeper::joinAll(Instant now) {
     }
     if (joined.someStayed) say("some processes are in classes of somebody else's (a container runtime's, perhaps), and stay there");
   }
-  std::erase_if(joined_, [&](const auto& entry) { return here.count(entry.first) == 0; });
 }
 
 // Somebody else wrote or removed a class of ours.

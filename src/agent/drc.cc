@@ -272,6 +272,15 @@ void Drc::Impl::setLending(bool lending) {
   schedule(Trigger::GroupResized);
 }
 
+void Drc::Impl::setReserved(const CpuSet& reserved) {
+  if (config_.reserved == reserved) return;
+  config_.reserved = reserved;
+  adoptMachine(machine_);
+  placeSystem();
+  if (classes_) classes_->lookAgain();
+  schedule(Trigger::MachineChanged);
+}
+
 void Drc::Impl::shutDown() {
   frozen_ = true;
   started_ = false;
@@ -401,6 +410,8 @@ void Drc::freeze() { impl_->freeze(); }
 void Drc::unfreeze() { impl_->unfreeze(); }
 void Drc::setPolicy(allocation::PolicyName policy) { impl_->setPolicy(policy); }
 void Drc::setLending(bool lending) { impl_->setLending(lending); }
+void Drc::setReserved(const CpuSet& reserved) { impl_->setReserved(reserved); }
+void Drc::setCacheClasses(CacheClassMode mode) { impl_->setCacheClasses(mode); }
 void Drc::shutDown() { impl_->shutDown(); }
 std::optional<GroupView> Drc::explainGroup(GroupId id) const { return impl_->explainGroup(id); }
 std::vector<GroupView> Drc::groups() const { return impl_->groups(); }

@@ -245,6 +245,8 @@ class Drc {
   void unfreeze();
   void setPolicy(allocation::PolicyName policy);
   void setLending(bool lending);
+  void setReserved(const CpuSet& reserved);   // of DrcConfig; who is on such a CPU leaves it
+  void setCacheClasses(CacheClassMode mode);  // of DrcConfig
   // Gives everything back as it was (end of the process).
   void shutDown();
 

@@ -7,6 +7,15 @@ void Drc::Impl::beginClasses() {
   if (ports_.cacheClasses != nullptr && config_.cacheClasses != CacheClassMode::Off) classes_.emplace(*ports_.cacheClasses, config_.cacheClasses);
 }
 
+void Drc::Impl::setCacheClasses(CacheClassMode mode) {
+  if (mode == config_.cacheClasses) return;
+  config_.cacheClasses = mode;
+  if (classes_) classes_->shutDown();
+  classes_.reset();
+  beginClasses();
+  followClasses();
+}
+
 // Who is loading has no threads that are known yet, and who is Pending is about to end.
 void Drc::Impl::followClasses() {
   if (!classes_) return;

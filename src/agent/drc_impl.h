@@ -100,6 +100,8 @@ class Drc::Impl {
   void unfreeze();
   void setPolicy(allocation::PolicyName policy);
   void setLending(bool lending);
+  void setReserved(const CpuSet& reserved);
+  void setCacheClasses(CacheClassMode mode);
   void shutDown();
   [[nodiscard]] std::optional<GroupView> explainGroup(GroupId id) const;
   [[nodiscard]] std::vector<GroupView> groups() const;

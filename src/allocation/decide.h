@@ -149,7 +149,7 @@ enum class ReasonCode : std::uint8_t {
   KeptInPlace,             // a = CPUs kept
   MovedForBetterFit,       // a = CPUs moved, b = gain of J
   MoveDeferred,            // a = nanoseconds until it may happen
-  MovedOffline,            // a = CPU id lost
+  MovedOffline,            // a = lowest CPU id lost, b = how many
   PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free, isolation = in whose largest units they are counted, if in units
   IsolationImpossible,     // isolation = the level; a = units that it needs, b = units that the others can leave, c = units of this machine
   IsolationHeldBy,         // a = CPUs guaranteed, b = groups that have them, other = the group if it is one, isolation = its level

@@ -265,11 +265,9 @@ class Placer {
   }
 
   void sayLost(std::size_t g) {
-    for (const ContainerState& container : groups_[g]->containers) {
-      for (const int id : container.home) {
-        if (!layout_.usable.contains(id)) say(g, ReasonCode::MovedOffline, id);
-      }
-    }
+    CpuSet lost;
+    for (const ContainerState& container : groups_[g]->containers) lost |= container.home - layout_.usable;
+    if (!lost.empty()) say(g, ReasonCode::MovedOffline, lost.first(), lost.count());
   }
 
   void sayPlace(std::size_t g, const std::vector<int>& cpus) {

@@ -102,7 +102,9 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string
     case ReasonCode::KeptInPlace: return {WhyThese, "it keeps " + number(a) + " CPU" + plural(a) + " it had: moving costs more than it gains"};
     case ReasonCode::MovedForBetterFit: return {WhyThese, number(a) + " CPU" + plural(a) + " moved for a better fit (gain " + number(b) + ")"};
     case ReasonCode::MoveDeferred: return {WhyThese, "a better place is known; the move waits " + seconds(a) + " more"};
-    case ReasonCode::MovedOffline: return {WhyThese, "CPU " + number(a) + " went offline"};
+    case ReasonCode::MovedOffline:
+      return {WhyThese, (b > 1 ? number(b) + " CPUs that it had, from CPU " + number(a) + " on, are" : "CPU " + number(a) + ", which it had, is") +
+                            " not to be used any more: offline, reserved or not allowed"};
     case ReasonCode::PendingInsufficientCpu: return {WhyNotMore, waitText(reason)};
     case ReasonCode::IsolationImpossible: return {WhyNotMore, impossibleText(reason)};
     case ReasonCode::IsolationHeldBy: return {WhyNotMore, heldByText(reason, other)};

@@ -88,6 +88,12 @@ void printNodeTop(const Context& context, const Value& report) {
       << printable(orDash(admin::textAt(report, "usableCpus"))) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
       << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
+  if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {
+    out << styled("the configuration file is refused, the one before it is in force", Style::Bad, colors) << "\n";
+    for (const Value& fault : listAt(*configuration, "faults")) {
+      if (const std::string* text = fault.asString()) out << "  " << printable(*text) << "\n";
+    }
+  }
   out << "\n";
   Table table(
       {"TENANT", "GROUP", "CONTAINER", enforcing ? "HOME" : "WOULD OWN", "USE", "WANTS", "BUSY", "THREADS", "HINT", "WAITS", "THROTTLED", "MEMORY"});

@@ -14,6 +14,7 @@ namespace coterie::foreign {
 namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+constexpr int kInit = 1;
 constexpr std::size_t kLongestShown = 60;
 
 std::string_view programOf(std::string_view command) { return command.substr(0, command.find(' ')); }
@@ -38,8 +39,9 @@ bool holds(const MemberRule& rule, const SeenProcess& process, const ContainerNa
 class Search {
  public:
   Search(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self) : groups_(groups) {
+    const std::set<int> nobodys = withParents(processes, self);
     for (const SeenProcess& process : processes) {
-      if (process.pid == self || process.command.empty()) continue;
+      if (nobodys.count(process.pid) > 0 || process.command.empty()) continue;  // kernel threads have no command line
       seen_.try_emplace(process.pid, Seen{&process, containerOf(process.cgroup), kNone, kNone, nullptr});
     }
   }
@@ -66,6 +68,16 @@ class Search {
     int root{0};  // of the same
     bool settled{false};
   };
+
+  // The init, and those below which the caller runs: an init's or a shell's CPUs would be those of all that it begins from then on.
+  static std::set<int> withParents(const std::vector<SeenProcess>& processes, int self) {
+    std::map<int, int> parents;
+    for (const SeenProcess& process : processes) parents.emplace(process.pid, process.parent);
+    std::set<int> all{kInit};
+    for (auto at = parents.find(self); at != parents.end() && all.insert(at->first).second;) at = parents.find(at->second);
+    all.insert(self);
+    return all;
+  }
 
   std::size_t groupOf(Seen& seen) {
     std::size_t first = kNone;

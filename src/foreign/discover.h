@@ -6,8 +6,8 @@
 // container's id; where two cgroups carry the same one (a runtime that was started anew and left one behind) the one begun last counts. A pod's pause
 // container belongs to the group that has another container of the pod (the first such group), or to nobody; what else a container is, app, init or
 // sidecar, the rule says that named its first process: no cgroup tells. A command pattern is held against the command as it was called and with the
-// program's folder left out. Everything that was decided against somebody is a remark. O(processes * rules). Pure; the order of the scan does not
-// matter.
+// program's folder left out. Nobody's are, whatever a rule says: the init (pid 1), kernel threads, the caller and all above it. Everything that was
+// decided against somebody is a remark. O(processes * rules). Pure; the order of the scan does not matter.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@ struct MemberRule {
   std::optional<Runtime> runtime;
   ContainerRole role{ContainerRole::App};  // of what it names; pauses are known without
   MilliCpu floor{};                        // of an init or a sidecar
+  friend bool operator==(const MemberRule&, const MemberRule&) = default;
 };
 
 struct GroupRules {
@@ -53,7 +54,7 @@ struct Discovery {
   std::vector<std::string> remarks;        // sorted, each once
 };
 
-// self: a process that is nobody's (the caller's).
+// self: the caller's.
 [[nodiscard]] Discovery discover(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self);
 
 }  // namespace coterie::foreign

@@ -84,6 +84,20 @@ TEST(Discover, PlainProcessesAndWhatTheyBegan) {
   EXPECT_EQ(shown(discover(groups, processes, 20)), "0: 10 11 12; 1: 30 31") << "the caller itself is nobody's";
 }
 
+// A rule for everything took the init, whose set all that it begins later would have inherited, and the shell that the agent was started from.
+TEST(Discover, TheInitKernelThreadsTheCallerAndAllAboveItAreNobodys) {
+  const std::vector<SeenProcess> processes = {
+      {1, 0, 1, "/sbin/init", "/"}, {2, 0, 1, "", "/"},         {3, 2, 1, "", "/"},
+      {10, 1, 2, "sshd", "/"},      {11, 10, 3, "bash", "/"},   {12, 11, 4, "coterie agent", "/"},
+      {13, 11, 5, "serve 1", "/"},  {20, 1, 6, "serve 2", "/"}, {21, 20, 7, "worker", "/"},
+  };
+  const std::vector<GroupRules> everything = {{"all", {byCommand("*")}}};
+  EXPECT_EQ(shown(discover(everything, processes, 12)), "0: 13; 0: 20 21");
+  EXPECT_EQ(shown(discover({{"init", {byPids({1, 11, 20})}}}, processes, 12)), "0: 20 21") << "nor where they are named";
+  const std::vector<SeenProcess> circle = {{5, 6, 1, "a", "/"}, {6, 5, 1, "b", "/"}, {7, 1, 1, "c", "/"}};
+  EXPECT_EQ(shown(discover(everything, circle, 5)), "0: 7") << "a scan across a reused pid";
+}
+
 TEST(Discover, ForkedServersOfOneCommandAreOneContainer) {
   const std::vector<SeenProcess> processes = {{7, 1, 5, "gunicorn app", "/"}, {8, 7, 6, "gunicorn app", "/"}, {9, 7, 6, "gunicorn app", "/"}};
   EXPECT_EQ(shown(discover({{"web", {byCommand("gunicorn*")}}}, processes, 0)), "0: 7 8 9");
@@ -227,6 +241,20 @@ TEST(Roster, AnIdIsNeverGivenTwice) {
   const auto change = roster.update({container("a", 1, {1})});
   EXPECT_EQ(change.joined, (std::vector<InstanceId>{InstanceId(3)})) << "of another group now";
   EXPECT_EQ(change.left.count(InstanceId(2)), 1U);
+}
+
+TEST(Roster, AnotherRoleIsSaid) {
+  Roster roster;
+  roster.update({container("a", 0, {1}), container("b", 0, {2})});
+  FoundContainer sidecar = container("a", 0, {1});
+  sidecar.role = ContainerRole::Sidecar;
+  auto change = roster.update({sidecar, container("b", 0, {2})});
+  EXPECT_FALSE(change.any());
+  EXPECT_EQ(change.recast, (std::vector<InstanceId>{InstanceId(1)}));
+  sidecar.floor = MilliCpu(500);
+  change = roster.update({sidecar, container("b", 0, {2})});
+  EXPECT_EQ(change.recast, (std::vector<InstanceId>{InstanceId(1)}));
+  EXPECT_TRUE(roster.update({sidecar, container("b", 0, {2})}).recast.empty());
 }
 
 }  // namespace

@@ -15,8 +15,10 @@ Roster::Change Roster::update(std::vector<FoundContainer> found) {
     const InstanceId id = same ? known->second : InstanceId(next_++);
     if (!same) {
       change.joined.push_back(id);
-    } else if (members_.at(id).processes != container.processes) {
-      change.changed.push_back(id);
+    } else {
+      const FoundContainer& before = members_.at(id);
+      if (before.processes != container.processes) change.changed.push_back(id);
+      if (before.role != container.role || before.floor != container.floor) change.recast.push_back(id);
     }
     ids.emplace(container.key, id);
     members.emplace(id, std::move(container));

@@ -18,6 +18,7 @@ class Roster {
     std::vector<InstanceId> joined;             // ascending
     std::map<InstanceId, FoundContainer> left;  // as they were last
     std::vector<InstanceId> changed;            // other processes than before
+    std::vector<InstanceId> recast;             // another role, or another floor of it
     [[nodiscard]] bool any() const { return !joined.empty() || !left.empty(); }
   };
 

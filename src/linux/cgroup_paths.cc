@@ -1,6 +1,7 @@
 #include "linux/cgroup_paths.h"
 
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "linux/files.h"
@@ -72,6 +73,19 @@ CgroupDirectories parseCgroupDirectories(std::string_view procCgroup, std::strin
     }
   }
   return directories;
+}
+
+std::string cpusetRoot(std::string_view mountInfo) {
+  std::string root;
+  std::pair<bool, bool> best{false, false};  // v1, whole
+  for (const CgroupMount& mount : parseMounts(mountInfo)) {
+    if (!mount.v2 && !contains(split(mount.options, ','), "cpuset")) continue;
+    const std::pair<bool, bool> now{!mount.v2, mount.shownPart == "/"};
+    if (!root.empty() && now <= best) continue;
+    best = now;
+    root = mount.point;
+  }
+  return root;
 }
 
 CgroupDirectories ownCgroupDirectories() {

@@ -17,5 +17,7 @@ struct CgroupDirectories {
 
 [[nodiscard]] CgroupDirectories parseCgroupDirectories(std::string_view procCgroup, std::string_view mountInfo);
 [[nodiscard]] CgroupDirectories ownCgroupDirectories();
+// Where the hierarchy with cpusets is mounted (v1 with that controller, else v2), the mount that shows most of it; empty: nowhere.
+[[nodiscard]] std::string cpusetRoot(std::string_view mountInfo);
 
 }  // namespace coterie::linux

@@ -59,6 +59,12 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
   if (!journal_.empty()) {
     Undone undone = undoJournal(journal_);
     unreturned_ = std::move(undone.left);
+    if (undone.unread > 0)
+      log::warning("agent",
+                   journal_ + ": " + std::to_string(undone.unread) + (undone.unread == 1 ? " line makes" : " lines make") +
+                       " no sense; what a run that was killed had found there is not known, and not given back: set it by hand, or begin those "
+                       "processes anew. " +
+                       (undone.aside.empty() ? "The file could not be kept" : "The file is kept as " + undone.aside));
     if (undone.found > 0)
       log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) + " threads and cgroups)");
     sayUnreturned();
@@ -295,9 +301,9 @@ ContainerMemory ForeignController::memoryOf(InstanceId id) const {
 }
 
 Status ForeignController::placeSystem(const CpuSet& cpus) {
-  system_ = cpus;
+  if (!cpus.empty() || !system_.empty()) system_ = cpus.empty() ? ancestors_ : cpus;  // nothing is reserved any more: anywhere
   systemPlaced_ = true;
-  return placeOwnThreads(cpus);
+  return placeOwnThreads(system_);
 }
 
 // Threads begun since then are noted, so that they are given back after a kill, too.
@@ -315,6 +321,9 @@ void ForeignController::restore() {
   unreturned_ = giveBack(unreturned_);
   for (auto& [id, container] : containers_) giveBackContainer(id, container);
   containers_.clear();
+  if (!system_.empty()) static_cast<void>(placeOwnThreads(ancestors_));  // who goes on, observing, is as others are
+  system_ = {};
+  systemPlaced_ = false;
   sayUnreturned();
   if (journal_.empty()) return;
   if (unreturned_ == Originals{})

@@ -51,6 +51,41 @@ bool giveBackSet(const OriginalCpuset& one, const std::string& name, const char*
   return all && writeText(file, *all) == 0;
 }
 
+// False: it makes no sense.
+bool addLine(const std::string& line, Originals& originals) {
+  std::istringstream words(line);
+  std::string kind;
+  words >> kind;
+  if (kind == "thread") {
+    OriginalThread one;
+    if (!(words >> one.pid >> one.tid >> one.started) || !readCpus(words, one.cpus) || one.cpus.empty()) return false;
+    originals.threads.push_back(std::move(one));
+    return true;
+  }
+  if (kind == "cpuset-v1" || kind == "cpuset-v2" || kind == "memory-v1" || kind == "memory-v2") {
+    OriginalCpuset one;
+    one.v2 = kind.ends_with("-v2");
+    if (!readCpus(words, one.set) || !std::getline(words >> std::ws, one.directory) || (!one.v2 && one.set.empty())) return false;
+    (kind.starts_with("memory") ? originals.memories : originals.cpusets).push_back(std::move(one));
+    return true;
+  }
+  OriginalQuota one;
+  one.where.v2 = kind == "quota-v2";
+  if (!one.where.v2 && kind != "quota-v1") return false;
+  if (!(words >> one.limit.quotaMicros >> one.limit.periodMicros >> one.limit.burstMicros)) return false;
+  if (!std::getline(words >> std::ws, one.where.directory)) return false;
+  originals.quotas.push_back(std::move(one));
+  return true;
+}
+
+// Where the file is kept; empty: it could not be.
+std::string keepAside(const std::string& path) {
+  constexpr int kMost = 100;
+  std::string aside = path + ".unreadable";
+  for (int i = 2; ::access(aside.c_str(), F_OK) == 0 && i < kMost; ++i) aside = path + ".unreadable-" + std::to_string(i);
+  return ::rename(path.c_str(), aside.c_str()) == 0 ? aside : std::string();
+}
+
 void addSet(std::string& text, const std::string& kind, const OriginalCpuset& one) {
   text += kind + (one.v2 ? "-v2 " : "-v1 ") + cpusText(one.set) + " " + one.directory + "\n";
 }
@@ -71,27 +106,11 @@ std::string originalsText(const Originals& originals) {
   return text;
 }
 
-Originals parseOriginals(const std::string& text) {
+Originals parseOriginals(const std::string& text, std::vector<std::string>* unread) {
   Originals originals;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string kind;
-    words >> kind;
-    if (kind == "thread") {
-      OriginalThread one;
-      if (words >> one.pid >> one.tid >> one.started && readCpus(words, one.cpus) && !one.cpus.empty()) originals.threads.push_back(std::move(one));
-    } else if (kind == "cpuset-v1" || kind == "cpuset-v2" || kind == "memory-v1" || kind == "memory-v2") {
-      OriginalCpuset one;
-      one.v2 = kind.ends_with("-v2");
-      if (readCpus(words, one.set) && std::getline(words >> std::ws, one.directory) && (one.v2 || !one.set.empty()))
-        (kind.starts_with("memory") ? originals.memories : originals.cpusets).push_back(std::move(one));
-    } else if (kind == "quota-v1" || kind == "quota-v2") {
-      OriginalQuota one;
-      one.where.v2 = kind == "quota-v2";
-      if (words >> one.limit.quotaMicros >> one.limit.periodMicros >> one.limit.burstMicros && std::getline(words >> std::ws, one.where.directory))
-        originals.quotas.push_back(std::move(one));
-    }
+    if (!line.empty() && !addLine(line, originals) && unread != nullptr) unread->push_back(line);
   }
   return originals;
 }
@@ -138,10 +157,17 @@ Undone undoJournal(const std::string& path) {
   Undone undone;
   const auto text = readText(path);
   if (!text) return undone;
-  const Originals originals = parseOriginals(*text);
+  std::vector<std::string> unread;
+  const Originals originals = parseOriginals(*text, &unread);
+  undone.unread = unread.size();
   undone.left = giveBack(originals);
   undone.found = originals.threads.size() + originals.cpusets.size() + originals.memories.size() + originals.quotas.size();
-  if (undone.left == Originals{}) ::unlink(path.c_str());
+  if (undone.unread > 0) undone.aside = keepAside(path);
+  if (undone.left == Originals{}) {
+    if (undone.unread == 0) ::unlink(path.c_str());
+  } else if (!undone.aside.empty()) {
+    static_cast<void>(writeJournal(path, undone.left));
+  }
   return undone;
 }
 

@@ -3,8 +3,8 @@
 // A text file, replaced as a whole (write, rename) before the first change of what was added; one line each: `thread PID TID START CPUS`, `cpuset-v1
 // CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited), the same with `memory-v1 NODES`, `memory-v2 NODES`, `quota-v1 QUOTA
 // PERIOD BURST DIRECTORY` or `quota-v2 ...` (microseconds). giveBack() undoes what a file of a dead run says: threads by id and start time, so that a
-// reused id is nobody's business, cgroups by their directory. Lines that make no sense are skipped. Errors: Unavailable/JournalUnwritable. Thread
-// rule: control loop.
+// reused id is nobody's business, cgroups by their directory. Lines that make no sense are counted, and the file is kept. Errors:
+// Unavailable/JournalUnwritable. Thread rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,8 @@ struct Originals {
 };
 
 [[nodiscard]] std::string originalsText(const Originals& originals);
-[[nodiscard]] Originals parseOriginals(const std::string& text);
+// unread: gets the lines that make no sense.
+[[nodiscard]] Originals parseOriginals(const std::string& text, std::vector<std::string>* unread = nullptr);
 
 // Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for. Answers which cgroups still are as they were
 // made, because the kernel refuses what they had (somebody has narrowed one above): to be tried again later.
@@ -56,10 +57,12 @@ Originals giveBack(const Originals& originals);
 [[nodiscard]] std::string leftText(const Originals& left);
 [[nodiscard]] Status writeJournal(const std::string& path, const Originals& originals);
 struct Undone {
-  std::size_t found{0};  // threads and cgroups that the file named
-  Originals left;        // of them, those that could not be given back
+  std::size_t found{0};   // threads and cgroups that the file named
+  Originals left;         // of them, those that could not be given back
+  std::size_t unread{0};  // lines that make no sense, of which nobody knows what was to be given back
+  std::string aside{};    // then: the file, as it was, under this name
 };
-// Gives back what the file says, if there is one, and removes it unless something is left.
+// Gives back what the file says, if there is one, and removes it unless something is left. One that is not wholly understood is kept aside.
 [[nodiscard]] Undone undoJournal(const std::string& path);
 
 }  // namespace coterie::linux

@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "linux/files.h"
 
@@ -42,6 +44,51 @@ TEST_F(ForeignJournalFile, WhatCannotBeGivenBackNowStaysInTheJournal) {
   EXPECT_TRUE(leftText(given.left).empty());
   EXPECT_EQ(readText(file), "0-1");
   EXPECT_FALSE(fs::exists(journal));
+}
+
+// A disk that was full, a crash of the machine, an editor: what is understood is given back, the rest is kept and counted.
+TEST_F(ForeignJournalFile, OneThatIsNotWhollyUnderstoodIsKeptAside) {
+  const std::string journal = folder_ + "/agent-found";
+  const std::string cgroup = folder_ + "/docker/one";
+  fs::create_directories(cgroup);
+  std::ofstream(cgroup + "/cpuset.cpus") << "0";
+  const std::string good = "cpuset-v1 0-1 " + cgroup + "\n";
+  struct Row {
+    std::string text;
+    std::size_t found, unread;
+  };
+  const std::vector<Row> rows{{"garbage\n", 0, 1},
+                              {good + "cpuset-v1 0-", 1, 1},
+                              {good + std::string(40, '\0'), 1, 1},
+                              {"cpuset-v3 0 /x\nthread 1\nthread 1 2 3 x\ncpuset-v1 - /x\nquota-v2 a\nquota-v1 1 2 3\n\n", 0, 6},
+                              {good, 1, 0},
+                              {"", 0, 0}};
+  std::size_t kept = 0;
+  for (const Row& row : rows) {
+    std::ofstream(journal, std::ios::binary) << row.text;
+    const Undone undone = undoJournal(journal);
+    EXPECT_EQ(undone.found, row.found) << row.text;
+    EXPECT_EQ(undone.unread, row.unread) << row.text;
+    EXPECT_FALSE(fs::exists(journal)) << row.text;
+    EXPECT_EQ(undone.aside.empty(), row.unread == 0) << row.text;
+    if (undone.aside.empty()) continue;
+    EXPECT_EQ(readText(undone.aside), row.text);
+    ++kept;
+  }
+  EXPECT_EQ(static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {})), kept + 1) << "none in the place of another";
+  EXPECT_EQ(readText(cgroup + "/cpuset.cpus"), "0-1");
+}
+
+// What could not be given back then is in a file of its own again.
+TEST_F(ForeignJournalFile, WhatIsLeftOfOneThatIsKeptAsideIsWrittenAnew) {
+  const std::string journal = folder_ + "/agent-found";
+  const std::string cgroup = folder_ + "/docker/one";
+  fs::create_directories(cgroup + "/cpuset.cpus");  // what takes no write
+  const std::string good = "cpuset-v1 0-1 " + cgroup + "\n";
+  std::ofstream(journal) << "garbage\n" << good;
+  const Undone undone = undoJournal(journal);
+  EXPECT_EQ(readText(undone.aside), "garbage\n" + good);
+  EXPECT_EQ(readText(journal), good);
 }
 
 }  // namespace

@@ -107,7 +107,9 @@ Status placeOwnThreads(const CpuSet& cpus) {
     if (!cpus.empty() && affinityOf(tid) != cpus) ::sched_setaffinity(tid, mask.size(), static_cast<const cpu_set_t*>(bits));
     refused = !setSystemPriority(tid) || refused;
   }
-  if (refused) return Error{Code::Unavailable, "NotPermitted", "the gateway's threads keep ordinary priority: raising it needs CAP_SYS_NICE"};
+  if (refused)
+    return Error{Code::Unavailable, "NotPermitted",
+                 "this program's own threads keep ordinary priority (raising it needs CAP_SYS_NICE): where all CPUs are busy they may wait for one"};
   return {};
 }
 

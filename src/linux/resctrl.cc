@@ -253,7 +253,7 @@ Status Resctrl::set(const CacheClass& wanted) {
 
 Result<std::vector<int>> Resctrl::join(const std::string& name, const std::vector<int>& processes) {
   constexpr int kScans = 8;  // a thread may be born of one that was not moved yet, between a list and its writes
-  const std::string tasks = groupOf(name) + "/tasks";
+  const std::string tasks = name.empty() ? "tasks" : groupOf(name) + "/tasks";
   if (!files_->read(tasks)) return Error{Code::NotFound, "UnknownClass", "there is no cache class " + name};
   std::set<int> foreign;
   for (const std::string& group : othersGroups()) {

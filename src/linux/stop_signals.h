@@ -1,5 +1,6 @@
 // The signals by which people end a program, SIGINT, SIGTERM and (their terminal has gone, unless that is ignored) SIGHUP, as calls on the control
-// loop.
+// loop. A program that lives on without a terminal may take SIGHUP for "read your configuration again" instead, where a process sent it (kill -HUP,
+// systemctl reload); the kernel's own, which says that the terminal has gone, still ends it.
 //
 // Made before any thread is started: the signals are blocked in this thread and in all that it starts, and stay blocked. Errors: without a descriptor
 // nothing is told. Thread rule: control loop. Source: signalfd(2).
@@ -14,8 +15,8 @@ namespace coterie::linux {
 
 class StopSignals {
  public:
-  // stop: called once for each signal.
-  StopSignals(EventLoop& loop, std::function<void()> stop);
+  // Each called once for each signal. hangUp: for a SIGHUP that a process sent, also under nohup; empty: that stops, too.
+  StopSignals(EventLoop& loop, std::function<void()> stop, std::function<void()> hangUp = {});
 
  private:
   UniqueFd signals_;

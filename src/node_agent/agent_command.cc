@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "agent/realtime_applier.h"
 #include "base/log.h"
@@ -26,6 +26,7 @@
 #include "http/asio_loop.h"
 #include "linux/cgroup_meter.h"
 #include "linux/cpu_rivals.h"
+#include "linux/enforcer_lock.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/foreign_controller.h"
@@ -36,6 +37,7 @@
 #include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
 #include "node_agent/agent_metrics.h"
+#include "node_agent/config_watch.h"
 #include "node_agent/hint_sender.h"
 #include "node_agent/hook_caller.h"
 #include "node_agent/kubelet_policy.h"
@@ -65,6 +67,13 @@ log::Level levelOf(const std::string& name) {
   return name == "debug" ? log::Level::Debug : name == "info" ? log::Level::Info : name == "error" ? log::Level::Error : log::Level::Warning;
 }
 
+// "agent.yaml:4: groups[0].floor: unknown field", one for each.
+std::vector<std::string> faultLines(const std::string& path, const Faults& faults) {
+  std::vector<std::string> lines;
+  for (const Fault& fault : faults) lines.push_back(cli::printable(path + ":" + (fault.line > 0 ? "" : " ") + faultText(fault)));
+  return lines;
+}
+
 // One enforcing agent per state folder: a second one would take the first one's sets for those of a dead run.
 Result<UniqueFd> lockState(const std::string& folder) {
   std::error_code fault;
@@ -91,25 +100,29 @@ void warnOfDeadRun(const std::string& folder) {
 // One run of the agent; the control loop is this thread.
 class AgentRun {
  public:
-  AgentRun(cli::Context& context, const Flags& flags, AgentFile file) : context_(context), flags_(flags), file_(std::move(file)) {}
+  AgentRun(cli::Context& context, const Flags& flags, AgentFile file, std::optional<ConfigWatch> config)
+      : context_(context), flags_(flags), file_(std::move(file)), config_(std::move(config)) {}
   int run();
 
  private:
   [[nodiscard]] Status begin();
-  [[nodiscard]] Status openController(NodeAgent::Ports& ports);
+  [[nodiscard]] Result<NodeAgent::Actuators> openActuators(const AgentFile& file);
   [[nodiscard]] Status openDoors();
+  void hangUp();
+  void take(const Result<std::string>& yaml);
   void look();
   void show();
   void stop();
 
   cli::Context& context_;
   const Flags& flags_;
-  AgentFile file_;
-  linux::LiveMachine machine_;  // before anything is placed
+  AgentFile file_;                     // as the run began
+  std::optional<ConfigWatch> config_;  // none: it cannot be read again
+  linux::LiveMachine machine_;         // before anything is placed
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
   linux::CgroupMeter meter_;
-  UniqueFd lock_;
+  UniqueFd lock_, machineLock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<CacheClasses> cacheClasses_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
@@ -126,10 +139,11 @@ class AgentRun {
   bool stopping_{false};
 };
 
-Status AgentRun::openController(NodeAgent::Ports& ports) {
+Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
+  auto alone = linux::lockEnforcing();
+  if (!alone) return alone.error();
   auto locked = lockState(context_.stateFolder);
   if (!locked) return locked.error();
-  lock_ = std::move(locked).value();
   const auto shape = machine_.read();
   if (!shape) return shape.error();
   controller_ = std::make_unique<linux::ForeignController>(
@@ -142,47 +156,44 @@ Status AgentRun::openController(NodeAgent::Ports& ports) {
         for (const SeenProcess& process : member->processes) place.processes.push_back(process.pid);
         return place;
       },
-      context_.stateFolder + kJournal, file_.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
+      context_.stateFolder + kJournal, file.keepsMemoryNodes ? linux::ForeignNodes::Keep : linux::ForeignNodes::Follow);
   for (const std::string& caveat : controller_->traits().caveats) log::info("agent", caveat);
   if (const std::string rivals = linux::cpuRivals(::getpid()); !rivals.empty())
     log::warning("agent", "running here, too: " + rivals +
                               "; where two set the same process's CPUs, neither keeps what it gives, and the one that ends "
                               "last gives back what the other had set");
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
-  auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
-  if (!applier) return applier.error();
-  applier_ = std::move(applier).value();
-  log::info("agent", applier_->policyText());
-  if (file_.cacheClasses != CacheClassMode::Off) cacheClasses_ = linux::Resctrl::create();
-  ports.cacheClasses = cacheClasses_.get();
-  ports.controller = controller_.get();
-  ports.applier = applier_.get();
-  ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
-  ports.rivals = [] { return linux::cpuRivals(::getpid()); };
-  return {};
+  lock_ = std::move(locked).value();
+  machineLock_ = std::move(alone).value();
+  if (!applier_) {
+    auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
+    if (!applier) return applier.error();
+    applier_ = std::move(applier).value();
+    log::info("agent", applier_->policyText());
+  }
+  if (!cacheClasses_) cacheClasses_ = linux::Resctrl::create();
+  return NodeAgent::Actuators{controller_.get(), applier_.get(), cacheClasses_.get()};
 }
 
 Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
   ports.meter = &meter_;
-  ports.kubeletIsStatic = [path = file_.kubeletState] { return kubeletIsStatic(path); };
+  ports.openActuators = [this](const AgentFile& file) { return openActuators(file); };
+  ports.closeActuators = [this] { machineLock_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
+  ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
+  ports.rivals = [] { return linux::cpuRivals(::getpid()); };
+  ports.kubeletIsStatic = kubeletIsStatic;
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
-    if (url && hooks_) hooks_->call({container.key, *url, hookText(container, hint)});
+    if (url && !hooks_) hooks_ = std::make_unique<HookCaller>();
+    if (url) hooks_->call({container.key, *url, hookText(container, hint)});
     return sendHint(spec, container, hint);
   };
   NodeAgentConfig config;
   config.self = ::getpid();
   config.window = Seconds(flags_.window);
   config.file = file_;
-  if (file_.mode == Mode::Enforce) {
-    const auto& groups = file_.groups;
-    if (std::any_of(groups.begin(), groups.end(), [](const AgentGroup& group) { return !group.hints.http.empty(); }))
-      hooks_ = std::make_unique<HookCaller>();
-    if (const Status opened = openController(ports); !opened) return opened;
-  } else {
-    warnOfDeadRun(context_.stateFolder);
-  }
+  if (file_.mode != Mode::Enforce) warnOfDeadRun(context_.stateFolder);
   agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
   return agent_->start();
 }
@@ -219,7 +230,29 @@ void AgentRun::look() {
     show();
     if (flags_.once) return stop();
   }
+  if (config_) {
+    if (const auto yaml = config_->look()) take(*yaml);
+  }
   lookTimer_ = loop_.after(kPause, [this] { look(); });
+}
+
+void AgentRun::hangUp() {
+  if (stopping_) return;
+  if (config_) return take(config_->readAgain());
+  log::warning("agent", "SIGHUP: " + flags_.config + " is no file that can be read again; start the agent anew to change its configuration");
+}
+
+// What the file says now: all of it is put in force, or nothing.
+void AgentRun::take(const Result<std::string>& yaml) {
+  if (!yaml) return agent_->refuseConfiguration({yaml.error().message});
+  ReadAgentFile read = readAgentFile(*yaml);
+  if (!read.faults.empty()) return agent_->refuseConfiguration(faultLines(flags_.config, read.faults));
+  if (!flags_.mode.empty()) {
+    const Mode mode = agent_->configuration().mode;
+    if (read.file.mode != mode) log::info("agent", "the mode stays " + std::string(modeName(mode)) + ", as --mode says");
+    read.file.mode = mode;
+  }
+  agent_->reconfigure(std::move(read.file));
 }
 
 void AgentRun::show() {
@@ -240,7 +273,7 @@ void AgentRun::stop() {
 }
 
 int AgentRun::run() {
-  signals_.emplace(loop_, [this] { stop(); });
+  signals_.emplace(loop_, [this] { stop(); }, [this] { hangUp(); });
   if (const Status begun = begin(); !begun) return context_.fail(begun.error());
   if (const Status opened = openDoors(); !opened) {
     agent_->stop([this] { loop_.stop(); });  // what was set is given back
@@ -264,12 +297,13 @@ int runAgent(cli::Context& context, const Flags& flags) {
   if (!yaml) return context.fail(yaml.error());
   ReadAgentFile read = readAgentFile(*yaml);
   if (!read.faults.empty()) {
-    for (const Fault& fault : read.faults)
-      context.terminal.err << "coterie: " << cli::printable(flags.config + ":" + (fault.line > 0 ? "" : " ") + faultText(fault)) << "\n";
+    for (const std::string& line : faultLines(flags.config, read.faults)) context.terminal.err << "coterie: " << line << "\n";
     return cli::kFailed;
   }
   if (!flags.mode.empty()) read.file.mode = flags.mode == "enforce" ? Mode::Enforce : Mode::Observe;
-  return AgentRun(context, flags, std::move(read.file)).run();
+  std::optional<ConfigWatch> watch;
+  if (ConfigWatch::canBeReadAgain(flags.config)) watch.emplace(flags.config, *yaml);
+  return AgentRun(context, flags, std::move(read.file), std::move(watch)).run();
 }
 
 }  // namespace

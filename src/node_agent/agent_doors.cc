@@ -11,6 +11,10 @@ AgentDoors::AgentDoors(std::function<Value()> report, std::function<std::string(
 
 Status AgentDoors::openMetrics(http::AsioLoop& loop, const std::string& address, std::uint16_t port) {
   auto server = http::Server::listenTcp(loop, address, port, {}, metrics_);
+  if (!server && server.error().reason == "NotLoopback")
+    return Error{server.error().code, server.error().reason,
+                 "--metrics-address: metrics are served on loopback only, not on " + address +
+                     ": leave the option out, and have whoever scrapes from elsewhere come through a proxy or a tunnel"};
   if (!server) return server.error();
   metricsServer_ = std::move(server).value();
   return {};

@@ -35,10 +35,14 @@ std::vector<int> pidsField(Fields& rule) {
   if (list->size() > kMostPids) return rule.fault("pids", "at most " + std::to_string(kMostPids) + " of them"), pids;
   for (const Value& item : *list) {
     const std::int64_t* pid = item.asInt();
-    if (pid != nullptr && *pid > 0 && *pid <= kHighestPid) {
+    if (pid != nullptr && *pid == 1) {
+      rule.fault("pids", "process 1 is the machine's init, which is no group's member");
+      break;
+    }
+    if (pid != nullptr && *pid > 1 && *pid <= kHighestPid) {
       pids.push_back(static_cast<int>(*pid));
     } else {
-      rule.fault("pids", "wanted process ids from 1 to " + std::to_string(kHighestPid) + ", as [812, 813]");
+      rule.fault("pids", "wanted process ids from 2 to " + std::to_string(kHighestPid) + ", as [812, 813]");
       break;
     }
   }

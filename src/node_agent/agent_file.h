@@ -16,7 +16,8 @@
 //       maxCpus: 4                   # ceiling; left out: the machine
 //       isolation: core              # what no other tenant shares: none (default), core, cache, node
 //       lend: never                  # its idle CPUs to others; when-idle (default)
-//       members:                     # at least one rule; a process belongs to the group if all of a rule holds
+//       members:                     # at least one rule; a process belongs to the group if all of a rule holds. Never: pid 1, kernel threads, the
+//                                    # agent and the processes above it
 //         - pids: [812, 813]         # or one pid
 //         - command: "tritonserver *"  # shell pattern of the whole command line, with or without the program's folder
 //         - cgroup: "/kubepods.slice/*"
@@ -28,6 +29,10 @@
 //         file: /run/coterie/{container}.json   # replaced as a whole; {container}: start of its id, else its pid; {pid}
 //         signal: SIGUSR1            # afterwards, to its first process, if that has a handler: SIGHUP, SIGUSR1, SIGUSR2
 //         http: http://127.0.0.1:9000/threads   # POST of {"container", "pid", "threads", "cpus"}; an IP address
+//
+// The agent reads it again when it has changed (seen within about a second; once it has been the same for two looks) and on SIGHUP. A file with a
+// fault is refused as a whole; of a good one what is different is put in force (node_agent_reload.cc). Every field may change; --mode stays above
+// mode.
 //
 // Every fault is listed with path, line and fix. O(bytes). Pure but for the parser of YAML. Thread-compatible.
 #pragma once
@@ -57,6 +62,7 @@ struct HintSpec {
   std::string signalName;  // "SIGUSR1"; empty: none
   std::string http{};      // with its placeholders; empty: none
   [[nodiscard]] bool any() const { return !file.empty() || !http.empty(); }
+  friend bool operator==(const HintSpec&, const HintSpec&) = default;
 };
 
 struct AgentGroup {

@@ -50,8 +50,9 @@ TEST(AgentFileTest, EveryMistakeIsAnsweredWithFieldLineAndFix) {
       {"an unknown field of a rule", rule("[{comand: x}]"), "4: groups[0].members[0].comand: unknown field; did you mean command?\n"},
       {"an empty pattern", rule("[{command: \"\"}]"),
        "4: groups[0].members[0].command: is empty: wanted a pattern, as \"tritonserver *\"; leave the field out for any\n"},
-      {"a pid of text", rule("[{pids: [a]}]"), "4: groups[0].members[0].pids: wanted process ids from 1 to 4194304, as [812, 813]\n"},
-      {"a pid of nobody", rule("[{pids: 0}]"), "4: groups[0].members[0].pids: wanted process ids from 1 to 4194304, as [812, 813]\n"},
+      {"a pid of text", rule("[{pids: [a]}]"), "4: groups[0].members[0].pids: wanted process ids from 2 to 4194304, as [812, 813]\n"},
+      {"a pid of nobody", rule("[{pids: 0}]"), "4: groups[0].members[0].pids: wanted process ids from 2 to 4194304, as [812, 813]\n"},
+      {"the init", rule("[{pids: [812, 1]}]"), "4: groups[0].members[0].pids: process 1 is the machine's init, which is no group's member\n"},
       {"a runtime", rule("[{runtime: dockr}]"), "4: groups[0].members[0].runtime: unknown runtime \"dockr\"; did you mean docker?\n"},
       {"a pid of two groups", group("") + "  - {name: t, tenant: b, members: [{pids: [6, 7]}]}\n",
        "groups[1].members: process 7 is a member of a/s too: take it from one of them\n"},
@@ -133,7 +134,7 @@ groups:
 
 TEST(AgentFileTest, TenantsMayBeLeftOut) {
   const ReadAgentFile read = readAgentFile(
-      "groups:\n  - {name: x, tenant: a, members: [{pids: 1}]}\n  - {name: y, tenant: b, members: [{pids: 2}]}\n"
+      "groups:\n  - {name: x, tenant: a, members: [{pids: 4}]}\n  - {name: y, tenant: b, members: [{pids: 2}]}\n"
       "  - {name: z, tenant: a, members: [{pids: 3}]}\n");
   ASSERT_TRUE(read.faults.empty()) << faultText(read.faults.front());
   EXPECT_EQ(read.file.mode, Mode::Observe) << "nothing is changed unless somebody says so";

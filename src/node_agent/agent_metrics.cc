@@ -30,6 +30,15 @@ std::string AgentMetrics::scrape(const AgentReport& report, const std::optional<
   registry_.gauge({"coterie_agent_groups_absent", "Groups of the configuration of which nothing was found.", {}})
       .with()
       .set(static_cast<std::int64_t>(report.absent.size()));
+  registry_.gauge({"coterie_agent_config_reload_failed", "1 while the configuration file is refused and the one before it is in force.", {}})
+      .with()
+      .set(report.configuration.faults.empty() ? 0 : 1);
+  registry_.counter({"coterie_agent_config_reloads_total", "Times that the configuration file was put in force again.", {}})
+      .with()
+      .mirror(report.configuration.reloads);
+  registry_.counter({"coterie_agent_config_reloads_refused_total", "Times that the configuration file was refused.", {}})
+      .with()
+      .mirror(report.configuration.refused);
   for (const GroupReport& group : report.groups) fillGroup(group);
   if (!controller) return registry_.scrape();
   registry_.counter({"coterie_plans_total", "Plans made by the resource controller.", {}}).with().mirror(controller->plans);

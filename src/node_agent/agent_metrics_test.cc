@@ -65,6 +65,19 @@ TEST(AgentMetricsTest, AScrapeCarriesGroupsContainersAndTheController) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
+TEST(AgentMetricsTest, AConfigurationThatIsRefusedIsThere) {
+  AgentMetrics metrics;
+  AgentReport report = reportOf("docker 3f2a");
+  const std::string before = metrics.scrape(report, std::nullopt, {});
+  for (const char* line : {"coterie_agent_config_reload_failed 0\n", "coterie_agent_config_reloads_total 0\n"})
+    EXPECT_NE(before.find(line), std::string::npos) << line << before;
+  report.configuration = {3, 2, {"agent.yaml:4: groups[0].weigth: unknown field; did you mean weight?"}};
+  const std::string after = metrics.scrape(report, std::nullopt, {});
+  for (const char* line :
+       {"coterie_agent_config_reload_failed 1\n", "coterie_agent_config_reloads_total 3\n", "coterie_agent_config_reloads_refused_total 2\n"})
+    EXPECT_NE(after.find(line), std::string::npos) << line << after;
+}
+
 TEST(AgentMetricsTest, ContainersThatHaveGoneLeaveNoSeries) {
   AgentMetrics metrics;
   for (int i = 0; i < 300; ++i) static_cast<void>(metrics.scrape(reportOf("docker " + std::to_string(i)), {}, {}));

@@ -42,6 +42,7 @@ class ContainerWatch {
 
   void open(InstanceId id, int pid, const std::string& cgroup, Instant now);
   void close(InstanceId id);
+  void readSets(Sets sets) { readsSets_ = sets == Sets::Read; }
   [[nodiscard]] Events look(Instant now, const std::set<InstanceId>& closely);
   // When look() has something to read next; nullopt: nobody is watched.
   [[nodiscard]] std::optional<Instant> nextDue() const;

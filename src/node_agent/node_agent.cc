@@ -13,14 +13,8 @@ namespace coterie::node_agent {
 
 namespace {
 
-GroupId idOf(std::size_t group) { return GroupId(static_cast<std::int32_t>(group)); }
-std::size_t indexOf(GroupId group) { return static_cast<std::size_t>(group.value); }
-
-ServiceName serviceOf(const AgentGroup& group, const std::string& tenant) {
-  const std::size_t slash = group.name.find('/');
-  if (slash == std::string::npos) return {tenant, group.name};
-  return {group.name.substr(0, slash), group.name.substr(slash + 1)};
-}
+GroupId idOf(std::size_t number) { return GroupId(static_cast<std::int32_t>(number)); }
+std::size_t numberOf(GroupId group) { return static_cast<std::size_t>(group.value); }
 
 }  // namespace
 
@@ -31,7 +25,7 @@ std::string containerName(const foreign::FoundContainer& container) {
 NodeAgent::NodeAgent(Ports ports, NodeAgentConfig config)
     : ports_(std::move(ports)),
       config_(std::move(config)),
-      rules_(rulesOf(config_.file)),
+      book_(std::move(config_.file)),
       machineMeter_(Nanos{config_.window}),
       usedMeter_(Nanos{config_.window}) {}
 
@@ -44,66 +38,64 @@ Status NodeAgent::start() {
   if (!sets) return sets.error();
   machine_ = std::move(machine).value();
   sets_ = *sets;
-  reserved_ = config_.file.reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
-  const bool wanted = config_.file.mode == Mode::Enforce;
-  if (wanted && ports_.kubeletIsStatic && ports_.kubeletIsStatic()) {
-    endEnforcing("the kubelet's CPU manager has the static policy: it owns the CPU sets here, so this only observes");
-  } else if (wanted && ports_.controller != nullptr && ports_.applier != nullptr) {
-    beginEnforcing();
-    if (const Status started = drc_->start(); !started) return started;
-  }
-  if (ports_.meter != nullptr) {
-    watch_.emplace(*ports_.meter, mode_ == Mode::Enforce ? ContainerWatch::Sets::KnownOtherwise : ContainerWatch::Sets::Read);
+  reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
+  if (ports_.meter != nullptr) watch_.emplace(*ports_.meter, ContainerWatch::Sets::Read);
+  if (book_.file().mode == Mode::Enforce && ports_.openActuators) {
+    const auto actuators = ports_.openActuators(book_.file());  // what a dead run had set is given back in any case
+    if (!actuators) return actuators.error();
+    if (kubeletOwns(book_.file())) {
+      endEnforcing(kKubeletOwns);
+    } else if (const Status begun = beginEnforcing(*actuators); !begun) {
+      return begun;
+    }
   }
   tick();
   return {};
 }
 
-void NodeAgent::beginEnforcing() {
+// Those who are members already are told, too.
+Status NodeAgent::beginEnforcing(const Actuators& actuators) {
   mode_ = Mode::Enforce;
+  why_.clear();
+  actuators_ = actuators;
+  if (watch_) watch_->readSets(ContainerWatch::Sets::KnownOtherwise);
   agent::DrcConfig config;
   config.reserved = reserved_;
-  config.cacheClasses = config_.file.cacheClasses;
+  config.cacheClasses = book_.file().cacheClasses;
   config.allocation.lending = false;  // containers of others have no lanes in the kernel's idle class
-  drc_ = std::make_unique<agent::Drc>(agent::Drc::Ports{ports_.loop, *ports_.controller, ports_.machine, *ports_.applier, homes_, *this,
-                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals, ports_.cacheClasses,
+  drc_ = std::make_unique<agent::Drc>(agent::Drc::Ports{ports_.loop, *actuators_.controller, ports_.machine, *actuators_.applier, homes_, *this,
+                                                        [](GroupId) { return agent::DemandSample{}; }, ports_.rivals, actuators_.cacheClasses,
                                                         [this](InstanceId id) { return processesOf(id); }},
                                       config);
-  for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
-    const AgentGroup& group = config_.file.groups[g];
-    const plan_node::TenantEntry& tenant = config_.file.tenants[group.tenant];
-    agent::GroupSpec spec;
-    spec.id = idOf(g);
-    spec.service = serviceOf(group, tenant.name);
-    spec.tenant = TenantId(static_cast<std::int32_t>(group.tenant));
-    spec.tenantWeight = tenant.weight;
-    spec.tenantCap = tenant.cap;
-    spec.weight = group.weight;
-    spec.floor = group.floor;
-    spec.ceiling = group.ceiling;
-    spec.isolation = group.isolation;
-    drc_->setGroup(spec);
-  }
+  for (const std::size_t number : book_.numbers()) drc_->setGroup(book_.specOf(number));
+  const Status started = drc_->start();
+  if (!started) return started;
+  for (const auto& [id, container] : roster_.members()) tellReady(id);
+  return {};
 }
 
 void NodeAgent::endEnforcing(const std::string& why) {
   why_ = why;
-  log::warning("agent", why);
+  if (!why.empty()) log::warning("agent", why);
   mode_ = Mode::Observe;
   ++changes_;
-  if (drc_ == nullptr) return;
-  lendTimer_.reset();
-  lending_.clear();
-  drc_->shutDown();
-  withdrawHints();
-  drc_.reset();
-  quotas_.clear();
+  if (watch_) watch_->readSets(ContainerWatch::Sets::Read);
+  if (drc_ != nullptr) {
+    lendTimer_.reset();
+    lending_.clear();
+    drc_->shutDown();
+    withdrawHints();
+    drc_.reset();
+    quotas_.clear();
+    lanes_.clear();
+  }
+  if (ports_.closeActuators) ports_.closeActuators();
   planObserved();
 }
 
 void NodeAgent::tick() {
   timer_ = ports_.loop.after(config_.scanInterval, [this] { tick(); });
-  if (mode_ == Mode::Enforce && ports_.kubeletIsStatic && ports_.kubeletIsStatic())
+  if (mode_ == Mode::Enforce && kubeletOwns(book_.file()))
     endEnforcing("the kubelet's CPU manager has taken over the CPU sets (static policy): everything was given back, and this only observes");
   const bool machineChanged = pollMachine();
   const bool membersChanged = scan();
@@ -123,8 +115,13 @@ bool NodeAgent::scan() {
   }
   scanFailed_ = false;
   if (*processes == lastScan_) return false;
-  lastScan_ = *processes;
-  foreign::Discovery found = foreign::discover(rules_, *processes, config_.self);
+  lastScan_ = std::move(*processes);
+  return updateMembers(book_);
+}
+
+// Who is whose by the configuration in force; before: the one by which those who leave belonged.
+bool NodeAgent::updateMembers(const GroupBook& before) {
+  foreign::Discovery found = book_.discover(lastScan_, config_.self);
   for (const std::string& remark : found.remarks) {
     if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
   }
@@ -132,12 +129,11 @@ bool NodeAgent::scan() {
   const foreign::Roster::Change change = roster_.update(std::move(found.containers));
   for (const auto& [id, container] : change.left) {
     meters_.erase(id);
-    log::info("agent", containerName(container) + " of " + config_.file.groups[container.group].name + " has gone");
+    log::info("agent", containerName(container) + " of " + before.group(container.group).name + " has gone");
   }
   for (const InstanceId id : change.joined) {
     const foreign::FoundContainer& container = roster_.members().at(id);
-    log::info("agent",
-              containerName(container) + " belongs to " + config_.file.groups[container.group].name + ": " + container.processes.front().command);
+    log::info("agent", containerName(container) + " belongs to " + book_.group(container.group).name + ": " + container.processes.front().command);
   }
   watchMembers(change);
   if (mode_ == Mode::Enforce) tellDrc(change);
@@ -146,25 +142,38 @@ bool NodeAgent::scan() {
 
 void NodeAgent::tellDrc(const foreign::Roster::Change& change) {
   if (change.any()) parkLoans();
-  for (const auto& [id, container] : change.left) {
-    drc_->instanceEnded(id);
-    hints_.erase(id);
-    toldAt_.erase(id);
-    lanes_.erase(id);
-    told_.erase(id);
-    const AgentGroup& group = config_.file.groups[container.group];
-    // Its file is nobody's any more; a signal might meet a process that is another one by now.
-    if (!group.hints.file.empty() && ports_.sendHint) static_cast<void>(ports_.sendHint({group.hints.file, ""}, container, {}));
-  }
-  for (const InstanceId id : change.joined) {
+  for (const auto& [id, container] : change.left) takeBack(id, container);
+  for (const InstanceId id : change.joined) tellReady(id);
+  for (const InstanceId id : change.recast) {
     const foreign::FoundContainer& container = roster_.members().at(id);
-    InstanceReady ready;
-    ready.pid = container.pid();
-    ready.ownLaneThreads.assign(static_cast<std::size_t>(std::max(1, machine_.online.count())),
-                                0);  // it may run that many; which they are is its business
-    if (container.role != ContainerRole::App) drc_->instanceStarting(idOf(container.group), id, {}, {container.role, container.floor});
-    drc_->instanceReady(idOf(container.group), id, ready);
+    drc_->instanceStarting(idOf(container.group), id, {}, {container.role, container.floor});
+    if (container.role != ContainerRole::App) withdrawHint(id, true);
   }
+}
+
+void NodeAgent::tellReady(InstanceId id) {
+  const foreign::FoundContainer& container = roster_.members().at(id);
+  InstanceReady ready;
+  ready.pid = container.pid();
+  ready.ownLaneThreads.assign(static_cast<std::size_t>(std::max(1, machine_.online.count())),
+                              0);  // it may run that many; which they are is its business
+  if (container.role != ContainerRole::App) drc_->instanceStarting(idOf(container.group), id, {}, {container.role, container.floor});
+  drc_->instanceReady(idOf(container.group), id, ready);
+}
+
+// It has ended, or it lives on and is no member any more: then it is given back by who its processes are now.
+void NodeAgent::takeBack(InstanceId id, const foreign::FoundContainer& container) {
+  foreign::FoundContainer living = container;
+  std::erase_if(living.processes, [&](const SeenProcess& one) {
+    const auto same = [&](const SeenProcess& seen) { return seen.pid == one.pid && seen.started == one.started; };
+    return std::none_of(lastScan_.begin(), lastScan_.end(), same);
+  });
+  const bool lives = !living.processes.empty();
+  if (lives) leaving_.emplace(id, std::move(living));
+  drc_->instanceEnded(id);
+  withdrawHint(id, lives && leaving_->second.pid() == container.pid());
+  leaving_.reset();
+  lanes_.erase(id);
 }
 
 bool NodeAgent::pollMachine() {
@@ -174,7 +183,7 @@ bool NodeAgent::pollMachine() {
   if (!machine) return false;
   sets_ = *sets;
   machine_ = std::move(machine).value();
-  reserved_ = config_.file.reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
+  reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
   return true;
 }
 
@@ -206,7 +215,8 @@ void NodeAgent::hintFor(InstanceId id, const CpuSet& loans) {
 }
 
 void NodeAgent::pendingChanged(GroupId group, bool pending) {
-  const std::string& name = config_.file.groups[indexOf(group)].name;
+  if (!book_.has(numberOf(group))) return;
+  const std::string& name = book_.group(numberOf(group)).name;
   if (pending) {
     log::warning("agent", name + ": its floor or its isolation cannot be had any more; it keeps the CPUs it has. `coterie top --node` says why");
   } else {
@@ -217,20 +227,32 @@ void NodeAgent::pendingChanged(GroupId group, bool pending) {
 void NodeAgent::tell(InstanceId id, const ThreadHint& hint) {
   const foreign::FoundContainer* container = member(id);
   if (container == nullptr || !ports_.sendHint || container->role != ContainerRole::App) return;
-  const HintSpec& spec = config_.file.groups[container->group].hints;
+  const HintSpec& spec = book_.group(container->group).hints;
   if (!spec.any() || (hints_.count(id) > 0 && hints_.at(id) == hint)) return;
   hints_[id] = hint;
   toldAt_[id] = ports_.loop.clock().now();
-  told_.insert_or_assign(id, *container);
+  told_.insert_or_assign(id, Told{*container, spec});
   const Status sent = ports_.sendHint(spec, *container, hint);
   if (!sent && warned_.insert(sent.error().message).second) log::warning("agent", sent.error().message);
 }
 
+// Of one that has ended the file is nobody's any more; a signal might meet a process that is another one by now.
+void NodeAgent::withdrawHint(InstanceId id, bool lives) {
+  hints_.erase(id);
+  toldAt_.erase(id);
+  const auto told = told_.find(id);
+  if (told == told_.end()) return;
+  const HintSpec& spec = told->second.spec;
+  if (lives) {
+    static_cast<void>(ports_.sendHint(spec, told->second.container, {}));
+  } else if (!spec.file.empty()) {
+    static_cast<void>(ports_.sendHint({spec.file, ""}, told->second.container, {}));
+  }
+  told_.erase(told);
+}
+
 void NodeAgent::withdrawHints() {
-  for (const auto& [id, container] : told_) static_cast<void>(ports_.sendHint(config_.file.groups[container.group].hints, container, {}));
-  told_.clear();
-  toldAt_.clear();
-  hints_.clear();
+  while (!told_.empty()) withdrawHint(told_.begin()->first, true);
 }
 
 // ---- The end ----
@@ -238,6 +260,7 @@ void NodeAgent::stop(std::function<void()> done) {
   timer_.reset();
   lendTimer_.reset();
   watchTimer_.reset();
+  reloadTimer_.reset();
   if (drc_ == nullptr) return ports_.loop.post(std::move(done));
   awaitSettled(ports_.loop.clock().now() + Seconds(1), std::move(done));
 }
@@ -245,7 +268,7 @@ void NodeAgent::stop(std::function<void()> done) {
 // A write that is under way would land after the giving back.
 void NodeAgent::awaitSettled(Instant until, std::function<void()> done) {
   constexpr Millis kPause{5};
-  if (drc_->settled() || ports_.loop.clock().now() >= until) {
+  if (quiet() || ports_.loop.clock().now() >= until) {
     drc_->shutDown();
     withdrawHints();
     return ports_.loop.post(std::move(done));
@@ -255,6 +278,7 @@ void NodeAgent::awaitSettled(Instant until, std::function<void()> done) {
 
 // ---- Plans ----
 const foreign::FoundContainer* NodeAgent::member(InstanceId id) const {
+  if (leaving_ && leaving_->first == id) return &leaving_->second;
   const auto found = roster_.members().find(id);
   return found == roster_.members().end() ? nullptr : &found->second;
 }
@@ -270,13 +294,13 @@ std::vector<int> NodeAgent::processesOf(InstanceId id) const {
 // What would be done: the plan for those who are there, on top of what was planned for them before.
 void NodeAgent::planObserved() {
   plan_node::GroupsFile file;
-  file.tenants = config_.file.tenants;
+  file.tenants = book_.file().tenants;
   const CpuSet usable = allocation::usableCpus(machine_, reserved_);
   file.pool = pool_ & usable;
   std::map<std::size_t, std::vector<InstanceId>> members;
   for (const auto& [id, container] : roster_.members()) members[container.group].push_back(id);
   for (const auto& [g, ids] : members) {
-    const AgentGroup& group = config_.file.groups[g];
+    const AgentGroup& group = book_.group(g);
     plan_node::GroupEntry entry;
     entry.name = group.name;
     entry.tenant = group.tenant;
@@ -320,8 +344,9 @@ void NodeAgent::addReasons(GroupPlan& plan, std::size_t group, const std::vector
   plan.waitsFor = allocation::impossibleIsolation(reasons, id);
   for (const allocation::Reason& reason : reasons) {
     if (reason.group != id || reason.code == allocation::ReasonCode::LendingOff) continue;
-    const std::string other = reason.other.valid() ? config_.file.groups[groupOf(reason.other)].name : std::string();
-    plan.reasons.push_back(allocation::reasonText(reason, tenantOf(group), other).sentence);
+    const std::size_t named = reason.other.valid() ? groupOf(reason.other) : group;
+    const std::string other = reason.other.valid() && book_.has(named) ? book_.group(named).name : std::string();  // it may have left the file
+    plan.reasons.push_back(allocation::reasonText(reason, book_.tenantOf(group), other).sentence);
   }
 }
 
@@ -340,7 +365,7 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
     }
-    addReasons(made, container.group, view->reasons, idOf(container.group), indexOf);
+    addReasons(made, container.group, view->reasons, idOf(container.group), numberOf);
     if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
   return plans;
@@ -385,26 +410,27 @@ AgentReport NodeAgent::report() {
   report.usable = allocation::usableCpus(machine_, reserved_);
   report.pool = mode_ == Mode::Enforce ? drc_->view().pool : pool_;
   report.remarks = remarks_;
+  report.configuration = configured_;
   if (mode_ == Mode::Enforce) {
     for (const std::string& condition : drc_->view().classes.conditions) report.remarks.push_back("cache classes: " + condition);
   }
   const Plans plans = plansInForce();
-  for (std::size_t g = 0; g < config_.file.groups.size(); ++g) {
+  for (const std::size_t g : book_.numbers()) {
     const auto found = plans.find(g);
     if (found == plans.end()) {
-      report.absent.push_back(config_.file.groups[g].name);
+      report.absent.push_back(book_.group(g).name);
       continue;
     }
     const GroupPlan& plan = found->second;
     GroupReport group;
     group.number = g;
-    group.name = config_.file.groups[g].name;
-    group.tenant = tenantOf(g);
+    group.name = book_.group(g).name;
+    group.tenant = book_.tenantOf(g);
     group.entitlement = plan.entitlement;
     group.inPool = plan.inPool;
     group.pending = plan.pending;
     group.waitsFor = plan.waitsFor;
-    group.hinted = config_.file.groups[g].hints.any();
+    group.hinted = book_.group(g).hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
       if (container.group != g || container.role == ContainerRole::Pause) continue;

@@ -9,7 +9,10 @@
 // workers; its lane counts are the thread hints: a container that loses CPUs is told first, one that gains is told when it has them. Containers of
 // others have no lanes: what an idle group lends is a CPU set that grows, late, and shrinks soon (foreign/lending.h). A group whose floor does not
 // fit any more keeps what it has, since its containers are not ours to end. Beside a kubelet that owns CPU sets (static policy) it only observes,
-// from the moment on that this is seen. stop() gives everything back as it was found. Cost: a scan is what process_source.h says, plus O(threads of
+// from the moment on that this is seen. Another configuration (reconfigure()) is applied as a difference, once no write is under way (waited for, a
+// second at most): groups keep their numbers by name (group_book.h), who stays in a group keeps id, journal entry and, where the plan says so, CPUs;
+// who is in none any more is given back as it was found; the mode may change, too. One that cannot be used, or put in force, changes nothing and is
+// shown until the file is another. stop() gives everything back as it was found. Cost: a scan is what process_source.h says, plus O(threads of
 // members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/drc.h"
@@ -27,6 +31,7 @@
 #include "foreign/use_meter.h"
 #include "node_agent/agent_file.h"
 #include "node_agent/container_watch.h"
+#include "node_agent/group_book.h"
 #include "node_agent/hint_sender.h"
 #include "node_agent/report.h"
 #include "ports/cache_classes.h"
@@ -44,23 +49,31 @@ struct NodeAgentConfig {
   Seconds window{10};        // of the figures
 };
 
+inline constexpr const char* kKubeletOwns = "the kubelet's CPU manager has the static policy: it owns the CPU sets here, so this only observes";
+
 // "docker 3f2a9c0d1e4b", "process 812"
 [[nodiscard]] std::string containerName(const foreign::FoundContainer& container);
 
 class NodeAgent final : private agent::Drc::Listener {
  public:
+  // What CPU sets are given with.
+  struct Actuators {
+    CpuController* controller{nullptr};
+    agent::StepApplier* applier{nullptr};
+    CacheClasses* cacheClasses{nullptr};
+  };
   struct Ports {
     EventLoop& loop;
     ProcessSource& processes;
     MachineSource& machine;
-    CpuController* controller{nullptr};  // both or none: without them it only observes
-    agent::StepApplier* applier{nullptr};
-    std::function<bool()> kubeletIsStatic = {};
+    // As this file wants them, each time that enforcing begins; without it it only observes. An error: another agent enforces here, ...
+    std::function<Result<Actuators>(const AgentFile&)> openActuators = {};
+    std::function<void()> closeActuators = {};  // everything has been given back
+    std::function<bool(const std::string& kubeletState)> kubeletIsStatic = {};
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
     ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
-    CacheClasses* cacheClasses{nullptr};
   };
 
   NodeAgent(Ports ports, NodeAgentConfig config);
@@ -69,9 +82,14 @@ class NodeAgent final : private agent::Drc::Listener {
   NodeAgent& operator=(const NodeAgent&) = delete;
 
   [[nodiscard]] Status start();
+  // From now on the configuration is to be this one. Two in a row: the later counts.
+  void reconfigure(AgentFile file);
+  // The file has become one that cannot be used, for these reasons: what was in force stays so.
+  void refuseConfiguration(const std::vector<std::string>& faults);
+  [[nodiscard]] const AgentFile& configuration() const { return book_.file(); }
   // Gives back CPU sets and hints, then calls done (within a second, whatever hangs).
   void stop(std::function<void()> done);
-  // Who is there, for controllers that ask where a container is; nullptr: nobody of that id.
+  // Who is there, or is just being given back, for controllers that ask where a container is; nullptr: nobody of that id.
   [[nodiscard]] const foreign::FoundContainer* member(InstanceId id) const;
   [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] AgentReport report();
@@ -92,7 +110,7 @@ class NodeAgent final : private agent::Drc::Listener {
     std::map<InstanceId, CpuSet> homes;
     std::set<InstanceId> contested;
   };
-  using Plans = std::map<std::size_t, GroupPlan>;  // by group of the file
+  using Plans = std::map<std::size_t, GroupPlan>;  // by number (group_book.h)
 
   void lanesChanged(GroupId group, const std::vector<agent::LaneAllowance>& lanes) override;
   void pendingChanged(GroupId group, bool pending) override;
@@ -102,8 +120,16 @@ class NodeAgent final : private agent::Drc::Listener {
   bool scan();
   bool pollMachine();
   void measure();
-  void beginEnforcing();
+  [[nodiscard]] bool updateMembers(const GroupBook& before);
+  [[nodiscard]] bool kubeletOwns(const AgentFile& file) const { return ports_.kubeletIsStatic && ports_.kubeletIsStatic(file.kubeletState); }
+  [[nodiscard]] Status beginEnforcing(const Actuators& actuators);
   void endEnforcing(const std::string& why);
+  // node_agent_reload.cc
+  void awaitReload(Instant until);
+  void applyNext();
+  void rehint();
+  [[nodiscard]] bool quiet();
+  void submit(PreparedChange change);
   // node_agent_watch.cc
   void watchNow();
   void watchMembers(const foreign::Roster::Change& change);
@@ -116,6 +142,9 @@ class NodeAgent final : private agent::Drc::Listener {
   void addWatched(ContainerReport& report, const foreign::Use& last) const;
   // node_agent.cc
   void tellDrc(const foreign::Roster::Change& change);
+  void tellReady(InstanceId id);
+  void takeBack(InstanceId id, const foreign::FoundContainer& container);
+  void withdrawHint(InstanceId id, bool lives);
   void awaitSettled(Instant until, std::function<void()> done);
   void hintFor(InstanceId id, const CpuSet& loans);
   void tell(InstanceId id, const ThreadHint& hint);
@@ -139,11 +168,15 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);
-  [[nodiscard]] const std::string& tenantOf(std::size_t group) const { return config_.file.tenants[config_.file.groups[group].tenant].name; }
 
   Ports ports_;
   NodeAgentConfig config_;
-  std::vector<foreign::GroupRules> rules_;
+  GroupBook book_;                 // of the configuration in force
+  std::optional<AgentFile> next_;  // to be in force soon
+  ConfigReport configured_;
+  Actuators actuators_;
+  std::vector<std::shared_ptr<agent::ApplyBatch>> written_;  // by this, beside the controller's own; some may be under way
+  TimerHandle reloadTimer_;
   Mode mode_{Mode::Observe};
   std::string why_;
   Machine machine_;
@@ -173,11 +206,17 @@ class NodeAgent final : private agent::Drc::Listener {
     MilliCpu raised;      // to this; 0: it is not
     bool above{false};    // its own quota is not what throttles it
     bool refused{false};  // it cannot be written
+    bool said{false};     // that it is raised: a period may end before the write is made
   };
   std::map<InstanceId, QuotaState> quotas_;
   std::map<InstanceId, int> lanes_;         // of its own CPUs, as the Drc said last
   std::map<InstanceId, ThreadHint> hints_;  // told last
-  std::map<InstanceId, foreign::FoundContainer> told_;
+  struct Told {
+    foreign::FoundContainer container;
+    HintSpec spec;
+  };
+  std::map<InstanceId, Told> told_;
+  std::optional<std::pair<InstanceId, foreign::FoundContainer>> leaving_;  // as it still lives
   std::map<InstanceId, Instant> toldAt_;
   std::set<std::string> warned_;
   TimerHandle timer_;

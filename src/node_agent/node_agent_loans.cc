@@ -12,15 +12,16 @@ constexpr Millis kLookWhileLent{100};  // an owner that wakes shares its CPU no 
 
 void NodeAgent::lend() {
   lendTimer_.reset();
-  if (mode_ != Mode::Enforce || !drc_->settled()) return;
+  if (mode_ != Mode::Enforce || next_ || !drc_->settled()) return;
   std::map<std::size_t, foreign::LendingGroup> groups;
   for (const agent::GroupView& view : drc_->groups()) {
     const auto number = static_cast<std::size_t>(view.spec.id.value);
+    if (!book_.has(number)) continue;  // its last container is about to end
     foreign::LendingGroup group;
     group.tenant = view.spec.tenant;
     group.isolation = view.spec.isolation;
     group.apart = view.inPool || view.pending;
-    group.lends = config_.file.groups[number].lends;
+    group.lends = book_.group(number).lends;
     group.ceiling = view.spec.ceiling;
     for (const agent::ContainerView& container : view.containers) {
       const auto meter = meters_.find(container.instance);
@@ -60,11 +61,9 @@ void NodeAgent::setLoans(const std::map<InstanceId, CpuSet>& before, const std::
 void NodeAgent::setLoan(InstanceId id, const CpuSet& cpus) {
   if (member(id) == nullptr) return;  // it has gone, with what it had
   hintFor(id, cpus);
-  auto prepared = ports_.controller->prepare({CpuChangeKind::LoanCpus, id, cpus, 0});
+  auto prepared = actuators_.controller->prepare({CpuChangeKind::LoanCpus, id, cpus, 0});
   if (!prepared) return;
-  std::vector<agent::ApplyStep> steps;
-  steps.push_back({std::move(*prepared), {}});
-  ports_.applier->submit(std::make_shared<agent::ApplyBatch>(std::move(steps)));
+  submit(std::move(*prepared));
   matchQuota(id);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,10 +33,13 @@ struct AgentRig {
   testing::FakeProcesses processes;
   testing::FakeCpuController kernel{CpuSet::range(0, 3)};
   testing::FakeContainerMeter meter;
+  CpuController* controller{nullptr};  // in the kernel's place
   agent::ManualApplier applier{loop};
-  std::vector<std::string> log;  // "hint red 2 0-1", "write"
-  std::map<int, int> threads;    // told last, by pid
+  std::vector<std::string> log;         // "hint red 2 0-1", "write"
+  std::map<int, int> threads;           // told last, by pid
+  std::map<int, std::string> hintedBy;  // the file's pattern, of hints that are in force
   bool kubelet{false};
+  std::optional<Error> refusal;  // of whoever would enforce
   std::unique_ptr<testing::FakeCacheClasses> classes;
   std::unique_ptr<NodeAgent> node;
 
@@ -46,11 +50,17 @@ struct AgentRig {
     NodeAgentConfig config;
     config.file = read.file;
     config.self = 1;
-    NodeAgent::Ports ports{loop, processes, machine, &kernel, &applier};
+    NodeAgent::Ports ports{loop, processes, machine};
+    ports.openActuators = [this](const AgentFile&) -> Result<NodeAgent::Actuators> {
+      if (refusal) return *refusal;
+      log.push_back("open");
+      return NodeAgent::Actuators{controller != nullptr ? controller : &kernel, &applier, classes.get()};
+    };
+    ports.closeActuators = [this] { log.push_back("close"); };
     ports.meter = &meter;
-    ports.cacheClasses = classes.get();
-    ports.kubeletIsStatic = [this] { return kubelet; };
-    ports.sendHint = [this](const HintSpec&, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
+    ports.kubeletIsStatic = [this](const std::string& state) { return kubelet && state != "/none"; };
+    ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
+      hintedBy[container.pid()] = hint.threads > 0 ? spec.file : "";
       log.push_back("hint " + container.processes.front().command + " " + std::to_string(hint.threads) + " " + hint.cpus.toString());
       threads[container.pid()] = hint.threads;
       return {};
@@ -59,6 +69,13 @@ struct AgentRig {
     node = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
     ASSERT_TRUE(node->start().ok());
     loop.runUntilIdle();
+  }
+  // The file has become this one, and that was noticed.
+  void reload(const std::string& yaml) {
+    ReadAgentFile read = readAgentFile(yaml);
+    ASSERT_TRUE(read.faults.empty()) << faultText(read.faults.front());
+    node->reconfigure(std::move(read.file));
+    loop.advance(Millis(20));
   }
   // A server that the kernel knows, too.
   int begin(const std::string& command, int count = 4) {

@@ -97,19 +97,18 @@ void NodeAgent::matchQuota(InstanceId id) {
   const MilliCpu least{own ? 1000LL * (loans == lending_.loans().end() ? home : home | loans->second).count() : 0};
   const MilliCpu wanted = least > state.found ? least : MilliCpu{};
   if (wanted == state.raised) return;
-  auto prepared = ports_.controller->prepareQuota(id, least);
+  auto prepared = actuators_.controller->prepareQuota(id, least);
   state.refused = !prepared.ok();
   if (!prepared) {
     if (warned_.insert(prepared.error().message).second) log::warning("agent", prepared.error().message);
     return;
   }
-  const bool first = wanted.value > 0 && state.raised.value == 0;
+  const bool first = wanted.value > 0 && !state.said;
+  state.said = wanted.value > 0;
   state.raised = wanted;
   if (const foreign::FoundContainer* container = member(id); container != nullptr && first) log::info("agent", throttleText(id, *container));
   if (prepared->writes.empty()) return;
-  std::vector<agent::ApplyStep> steps;
-  steps.push_back({std::move(*prepared), {}});
-  ports_.applier->submit(std::make_shared<agent::ApplyBatch>(std::move(steps)));
+  submit(std::move(*prepared));
 }
 
 // Why it is, or was, held back, and by whom; empty: it is not.

@@ -173,6 +173,9 @@ std::string reportText(const AgentReport& report, bool colors) {
       << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved)
       << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
+  if (!report.configuration.faults.empty())
+    out << cli::styled("the configuration file is refused, the one before it is in force", cli::Style::Bad, colors) << "\n";
+  for (const std::string& fault : report.configuration.faults) out << "  " << cli::printable(fault) << "\n";
   out << "\n";
   addPlaces(out, report, colors);
   for (const std::string& name : report.absent) out << "nothing was found of " << name << "\n";
@@ -217,6 +220,11 @@ Value reportValue(const AgentReport& report) {
   value.set("absent", textList(report.absent));
   value.set("forecast", forecastValue(report.overall));
   value.set("remarks", textList(report.remarks));
+  Value configuration;
+  configuration.set("reloads", report.configuration.reloads);
+  configuration.set("refused", report.configuration.refused);
+  configuration.set("faults", textList(report.configuration.faults));
+  value.set("configuration", std::move(configuration));
   return value;
 }
 

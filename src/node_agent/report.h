@@ -63,6 +63,13 @@ struct GroupReport {
   std::vector<ContainerReport> containers;
 };
 
+// Of the configuration file, since the start.
+struct ConfigReport {
+  std::int64_t reloads{0};          // other ones that were put in force, or asked for
+  std::int64_t refused{0};          // that could not be
+  std::vector<std::string> faults;  // of the file as it is now, which therefore is not in force; empty: it is
+};
+
 struct AgentReport {
   Mode mode{Mode::Observe};
   std::string why;  // it observes although it was told to enforce
@@ -72,6 +79,7 @@ struct AgentReport {
   std::vector<std::string> absent;  // names of those of whom nothing was found
   foreign::Forecast overall;        // observing: of all that work
   std::vector<std::string> remarks;
+  ConfigReport configuration;
 };
 
 // What groups of the pool must know whose shares of it differ by more than a tenth: nobody enforces them. Empty: there are none.

@@ -26,7 +26,7 @@ class CacheClasses {
   // InvalidArgument/ClassRefused (with what the kernel says), PermissionDenied/ClassesNotWritable. After an error a new class is not there.
   [[nodiscard]] virtual Status set(const CacheClass& wanted) = 0;
   // All threads of these processes, those born meanwhile too. A process that has gone is no error. Answers those that are in a class of somebody
-  // else's, and were left there. NotFound/UnknownClass, PermissionDenied/ClassesNotWritable.
+  // else's, and were left there. No name: back into the default class. NotFound/UnknownClass, PermissionDenied/ClassesNotWritable.
   [[nodiscard]] virtual Result<std::vector<int>> join(const std::string& name, const std::vector<int>& processes) = 0;
   virtual void remove(const std::string& name) = 0;  // unknown: nothing
   // Ours, as the kernel has them; by name.

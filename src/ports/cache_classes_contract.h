@@ -87,6 +87,9 @@ TEST_P(CacheClassesContract, AllThreadsOfAProcessMoveAndGoBackToTheDefault) {
   ASSERT_TRUE(classes().join("b", {harness_.process}).ok());
   EXPECT_TRUE(allIn("b"));
   EXPECT_FALSE(allIn("a"));
+  ASSERT_TRUE(classes().join("", {harness_.process, harness_.gone}).ok());
+  EXPECT_TRUE(allIn("")) << "it is nobody's any more";
+  ASSERT_TRUE(classes().join("b", {harness_.process}).ok());
   classes().remove("b");
   EXPECT_TRUE(allIn(""));
   classes().remove("b");  // unknown: nothing

@@ -59,13 +59,14 @@ class FakeCacheClasses final : public CacheClasses {
   }
   [[nodiscard]] Result<std::vector<int>> join(const std::string& name, const std::vector<int>& processes) override {
     ++joins;
-    if (classes_.count(name) == 0) return Error{Code::NotFound, "UnknownClass", "there is no cache class " + name};
+    if (!name.empty() && classes_.count(name) == 0) return Error{Code::NotFound, "UnknownClass", "there is no cache class " + name};
     std::vector<int> leftAlone;
     for (const int pid : processes) {
       if (others_.count(pid) > 0) {
         leftAlone.push_back(pid);
       } else if (gone.count(pid) == 0) {
         classOf_[pid] = name;
+        if (name.empty()) classOf_.erase(pid);
       }
     }
     return leftAlone;

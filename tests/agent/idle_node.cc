@@ -117,7 +117,10 @@ Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& fo
   config.self = ::getpid();
   config.file = configuration();
   config.file.mode = node_agent::Mode::Enforce;
-  node_agent::NodeAgent::Ports ports{loop, processes, machine, &controller, applier->get()};
+  node_agent::NodeAgent::Ports ports{loop, processes, machine};
+  ports.openActuators = [&](const node_agent::AgentFile&) -> Result<node_agent::NodeAgent::Actuators> {
+    return node_agent::NodeAgent::Actuators{&controller, applier->get()};
+  };
   ports.meter = &meter;
   agent = std::make_unique<node_agent::NodeAgent>(std::move(ports), std::move(config));
   if (const Status started = agent->start(); !started) return started.error();

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,6 +18,9 @@
 #include <fstream>
 #include <iterator>
 #include <utility>
+
+#include "linux/cgroup_paths.h"
+#include "linux/files.h"
 
 namespace coterie::agent_bench {
 
@@ -30,8 +35,18 @@ const char* nameOf(Care care) { return kCares[static_cast<std::size_t>(care)]; }
 
 void pause(Nanos time) { ::poll(nullptr, 0, static_cast<int>(std::chrono::ceil<Millis>(time).count())); }
 
+enum class Cgroups : std::uint8_t { Shared, Hidden };
+
+// One machine has one enforcing agent, and here two are there, one of them frozen: each gets a mount namespace in which the machine's cgroups cannot
+// be reached, so that it is alone on what it sees as one. The servers have no cgroups of their own, so nothing else is different.
+bool hideCgroups() {
+  const std::string root = linux::cpusetRoot(linux::readText("/proc/self/mountinfo").value_or(""));
+  return root.empty() || (::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                          ::mount("none", root.c_str(), "tmpfs", 0, nullptr) == 0);
+}
+
 // Ends with this process; its output goes to a file.
-pid_t launch(const std::vector<std::string>& words, const std::string& output) {
+pid_t launch(const std::vector<std::string>& words, const std::string& output, Cgroups cgroups = Cgroups::Shared) {
   std::vector<std::string> copy = words;
   std::vector<char*> pointers;
   for (std::string& word : copy) pointers.push_back(word.data());
@@ -43,6 +58,10 @@ pid_t launch(const std::vector<std::string>& words, const std::string& output) {
   if (file < 0) ::_exit(127);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
+  if (cgroups == Cgroups::Hidden && !hideCgroups()) {
+    ::perror("a mount namespace without cgroups");
+    ::_exit(127);
+  }
   ::execvp(pointers[0], pointers.data());
   ::_exit(127);
 }
@@ -167,7 +186,7 @@ int runTree(const std::vector<std::string>& arguments) {
   if (arguments[5] != "none") {
     launch({arguments[1], "--state", folder + "/state", "agent", "--config", folder + "/agent.yaml", "--mode", "enforce", "--log-level", "error",
             "--window", "3600"},
-           folder + "/output");
+           folder + "/output", Cgroups::Hidden);
   }
   int status = 0;
   ::wait(&status);  // none is to end

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The agent under three servers that nobody told Coterie about: what it sees, what it foretells and what comes of it, that it holds the CPU sets it gives,
 tells the threads, notices who comes, and leaves everything as it was found, also after a kill. Everything is checked through /proc."""
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import struct
 import subprocess
+import termios
 import time
 import urllib.request
 from pathlib import Path
@@ -95,9 +98,16 @@ class Agent:
         check(done.returncode == 0, f"exit {done.returncode}: {done.stdout[-500:]}{done.stderr[-800:]}")
         return json.loads(done.stdout)
 
-    def start(self):
+    def configure(self, faults="", **changes):
+        """The file anew, as editors write it: another one by its name. The mode is the file's."""
+        written = self.config.with_suffix(".new")
+        written.write_text(json.dumps({**json.loads(self.config.read_text()), **changes}) if not faults else faults)
+        written.rename(self.config)
+
+    def start(self, *mode):
+        mode = mode or ("--mode", "enforce")
         self.errors = open(self.context.folder / "agent-errors.txt", "a")
-        self.process = subprocess.Popen(self.command("--mode", "enforce", "--window", "2", "-o", "json", "--log-level", "info", "--metrics-port", "0"), stdout=subprocess.DEVNULL, stderr=self.errors)
+        self.process = subprocess.Popen(self.command(*filter(None, mode), "--window", "2", "-o", "json", "--log-level", "info", "--metrics-port", "0"), stdout=subprocess.DEVNULL, stderr=self.errors)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -214,12 +224,67 @@ def after_a_kill_the_next_run_gives_back(context):
 
 
 @case
-def a_second_agent_is_refused(context):
+def a_second_agent_is_refused_by_name_also_with_a_state_folder_of_its_own(context):
     context.agent.start()
     within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
-    done = subprocess.run(context.agent.command("--mode", "enforce", "--once", "--window", "1"), stderr=subprocess.PIPE, text=True, timeout=60)
-    check(done.returncode != 0 and "AgentRunning" in done.stderr, done.stderr)
+    held = apart(context)
+    for state in ("agent-state", "other-state"):
+        command = [str(context.binary), "--state", str(context.folder / state), "agent", "--config", str(context.agent.config), "--once", "--window", "1"]
+        done = subprocess.run([*command, "--mode", "enforce"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        check(done.returncode != 0 and "AgentRunning" in done.stderr, done.stderr)
+        check(f"process {context.agent.process.pid} of user" in done.stderr and "--mode observe" in done.stderr, done.stderr)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        check(done.returncode == 0, f"an observing one is in nobody's way: {done.stderr}")
+    check(apart(context) == held, "the one that was there lost what it held")
     context.agent.stop()
+    check(unchanged(context), "masks differ")
+
+
+@case
+def the_configuration_is_read_again(context):
+    agent = Agent(context)
+    agent.configure(mode="enforce")
+    groups = json.loads(agent.config.read_text())["groups"]
+    agent.start("")
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    red, others = context.prey["red"], [context.prey["green"], context.prey["blue"]]
+    began = time.monotonic()
+    agent.configure(groups=groups[1:])
+    within(10, "red as it was found", lambda: red.masks() == context.found["red"], 0.02)
+    context.figure(f"a group that was taken out of the file has its threads back after {time.monotonic() - began:.2f} s")
+    within(10, "the others on all CPUs", lambda: set().union(*map(union, others)) == ALLOWED, 0.02)
+    agent.configure(groups=groups)
+    within(10, "each server on its own CPUs again", lambda: apart(context), 0.02)
+    held = apart(context)
+
+    good = agent.config.read_text()
+    agent.configure(faults="groups:\n  - name: a\n    tenant: t\n    floor: 2\n    members: [{comand: x}]\n")
+    agent.process.send_signal(signal.SIGHUP)
+    top = lambda: json.loads(subprocess.run(agent.state_command("top", "--node", "-o", "json"), stdout=subprocess.PIPE, text=True, timeout=60).stdout)
+    faults = within(10, "the faults are shown", lambda: top()["configuration"]["faults"], 0.1)
+    for words in (f"{agent.config}:4: groups[0].floor: unknown field: it is spelt minCpus here", "comand: unknown field; did you mean command?"):
+        check(any(words in fault for fault in faults) and words in agent.said(), f"{faults} {agent.said()}")
+    port = re.findall(r"metrics on port (\d+)", agent.said())[-1]
+    metrics = lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20).read().decode()
+    check("coterie_agent_config_reload_failed 1" in metrics(), metrics()[:2000])
+    table = subprocess.run(agent.state_command("top", "--node"), stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    check("did you mean command?" in table and "enforcing" in table, table)
+    check(apart(context) == held, "a faulty file changed something")
+
+    agent.configure(faults=good)
+    agent.configure(mode="observe")
+    agent.process.send_signal(signal.SIGHUP)
+    within(10, "everything as it was found", lambda: unchanged(context), 0.02)
+    within(10, "it observes", lambda: top()["mode"] == "observe", 0.1)
+    check("coterie_agent_config_reload_failed 0" in metrics() and "coterie_agent_enforcing 0" in metrics(), metrics()[:2000])
+    agent.configure(mode="enforce", reserved=str(min(ALLOWED)))
+    within(10, "nobody on the reserved CPU", lambda: not any(union(prey) & {min(ALLOWED)} for prey in context.prey.values()), 0.02)
+    own = lambda: {cpu for tid in os.listdir(f"/proc/{agent.process.pid}/task") for cpu in os.sched_getaffinity(int(tid))}
+    within(10, "the agent alone on it", lambda: own() == {min(ALLOWED)}, 0.05)
+    agent.configure(reserved=None)
+    within(10, "nothing is reserved any more", lambda: apart(context) and own() == ALLOWED, 0.05)
+    agent.stop()
+    check(unchanged(context), f"{ {name: prey.masks() for name, prey in context.prey.items()} }, found {context.found}")
 
 
 def foretold(report, kind):
@@ -264,6 +329,24 @@ def hints_are_heard_and_withdrawn(context):
     agent.stop()
     check(unchanged(context), "masks differ")
     check(not any(prey.hint.exists() for prey in context.prey.values()), "hints were left behind")
+
+
+@case
+def its_terminal_going_is_the_end(context):
+    agent = Agent(context)
+    ours, its = pty.openpty()
+    agent.errors = open(context.folder / "agent-errors.txt", "a")
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(its, termios.TIOCSCTTY, 0)
+
+    agent.process = subprocess.Popen(agent.command("--mode", "enforce"), stdin=its, stdout=subprocess.DEVNULL, stderr=agent.errors, preexec_fn=take_terminal)
+    os.close(its)
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    os.close(ours)
+    check(agent.process.wait(timeout=20) == 0, f"exit {agent.process.returncode}: {agent.said()}")
+    check(unchanged(context), "masks differ")
 
 
 @case

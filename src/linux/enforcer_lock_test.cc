@@ -1,0 +1,172 @@
+// Who stands in whose way: by what /proc/locks says, and on real locks of real processes.
+#include "linux/enforcer_lock.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "linux/cgroup_paths.h"
+#include "linux/files.h"
+
+namespace coterie::linux {
+namespace {
+
+constexpr uid_t kOne = 64001, kOther = 64002;
+
+TEST(EnforcerLockTest, HoldersAreReadFromTheKernelsList) {
+  constexpr const char* kLocks =
+      "1: POSIX  ADVISORY  READ 700 00:1c:1 128 128\n"
+      "2: FLOCK  ADVISORY  READ 812 00:1c:1 0 EOF\n"
+      "3: FLOCK  ADVISORY  READ 99 00:1c:1 0 EOF\n"
+      "3: -> FLOCK  ADVISORY  WRITE 55 00:1c:1 0 EOF\n"
+      "4: FLOCK  ADVISORY  WRITE 7 00:1c:11 0 EOF\n"
+      "5: FLOCK  ADVISORY  WRITE 8 08:1c:1 0 EOF\n"
+      "6: FLOCK  ADVISORY  READ 812 00:1c:1 0 EOF\n"
+      "7: FLOCK  ADVISORY  READ -1 00:1c:1 0 EOF\n"
+      "8: OFDLCK ADVISORY  READ -1 00:1c:1 0 EOF\nnonsense\n9: FLOCK\n\n";
+  EXPECT_EQ(lockHolders(kLocks, makedev(0, 0x1c), 1), (std::vector<int>{99, 812}));
+  EXPECT_EQ(lockHolders(kLocks, makedev(8, 0x1c), 1), (std::vector<int>{8}));
+  EXPECT_TRUE(lockHolders(kLocks, makedev(0, 0x1c), 2).empty());
+  EXPECT_TRUE(lockHolders("", makedev(0, 0x1c), 1).empty());
+}
+
+TEST(EnforcerLockTest, RootReachesEverybodyAndOrdinaryUsersTheirOwn) {
+  EXPECT_TRUE(usersCollide(0, 0));
+  EXPECT_TRUE(usersCollide(0, kOne));
+  EXPECT_TRUE(usersCollide(kOne, 0));
+  EXPECT_TRUE(usersCollide(kOne, kOne));
+  EXPECT_FALSE(usersCollide(kOne, kOther));
+}
+
+TEST(EnforcerLockTest, TheDirectoryIsTheRootOfTheHierarchyWithCpusets) {
+  const std::string v1 = "30 1 0:2 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu\n31 1 0:3 / /sys/fs/cgroup/cpuset rw - cgroup none rw,cpuset\n";
+  const std::string v2 = "32 1 0:4 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n";
+  EXPECT_EQ(cpusetRoot(v2 + v1), "/sys/fs/cgroup/cpuset");
+  EXPECT_EQ(cpusetRoot(v2), "/sys/fs/cgroup/unified");
+  EXPECT_EQ(cpusetRoot("32 1 0:4 /docker/abc /sys/fs/cgroup rw - cgroup2 none rw\n33 1 0:4 / /host/cgroup rw - cgroup2 none rw\n"), "/host/cgroup");
+  EXPECT_EQ(cpusetRoot("30 1 0:2 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu\n"), "");
+  EXPECT_EQ(cpusetRoot(""), "");
+}
+
+// A process that does this under that user and then waits to be killed; what it answered.
+class Agent {
+ public:
+  Agent(const std::string& directory, uid_t user) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const bool may = user == ::geteuid() || ::setuid(user) == 0;
+      const auto lock = may ? lockEnforcing(directory) : Result<UniqueFd>(Error{Code::Internal, "NoUser", "setuid"});
+      const std::string said = lock.ok() ? std::string("locked") : lock.error().message;
+      if (::write(ends[1], said.c_str(), said.size() + 1) < 0) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ends[1]);
+    char text[600] = {};
+    if (::read(ends[0], text, sizeof text - 1) > 0) said_ = text;
+    ::close(ends[0]);
+  }
+  ~Agent() { end(); }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  [[nodiscard]] bool locked() const { return said_ == "locked"; }
+  [[nodiscard]] const std::string& said() const { return said_; }
+  [[nodiscard]] int pid() const { return pid_; }
+
+ private:
+  int pid_{-1};
+  std::string said_;
+};
+
+class EnforcerLockOfProcesses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+    const UniqueFd probe = openFor(folder_, O_RDONLY | O_DIRECTORY);
+    struct stat status{};
+    ASSERT_EQ(::fstat(probe.get(), &status), 0);
+    ASSERT_EQ(::flock(probe.get(), LOCK_SH), 0);
+    if (lockHolders(readText("/proc/locks").value_or(""), status.st_dev, status.st_ino) != std::vector<int>{::getpid()})
+      GTEST_SKIP() << "/proc/locks does not show a lock on " << folder_;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string folder_ = (std::filesystem::temp_directory_path() / "coterie-lock-XXXXXX").string();
+};
+
+TEST_F(EnforcerLockOfProcesses, ASecondAgentIsToldWhoTheFirstIs) {
+  Agent first(folder_, ::geteuid());
+  ASSERT_TRUE(first.locked()) << first.said();
+  const Agent second(folder_, ::geteuid());
+  EXPECT_FALSE(second.locked());
+  EXPECT_NE(second.said().find("process " + std::to_string(first.pid()) + " of user"), std::string::npos) << second.said();
+  EXPECT_NE(second.said().find("--mode observe"), std::string::npos) << second.said();
+}
+
+TEST_F(EnforcerLockOfProcesses, TheLockEndsWithTheProcessHoweverThatEnds) {
+  Agent first(folder_, ::geteuid());
+  ASSERT_TRUE(first.locked());
+  first.end();
+  EXPECT_TRUE(Agent(folder_, ::geteuid()).locked());
+}
+
+TEST_F(EnforcerLockOfProcesses, OrdinaryUsersDoNotKeepEachOtherFromIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming other users needs root";
+  const Agent one(folder_, kOne);
+  ASSERT_TRUE(one.locked()) << one.said();
+  EXPECT_TRUE(Agent(folder_, kOther).locked());
+  EXPECT_FALSE(Agent(folder_, kOne).locked());
+  const Agent root(folder_, 0);
+  EXPECT_FALSE(root.locked()) << "it would set that user's processes, too";
+  EXPECT_NE(root.said().find("of user " + std::to_string(kOne)), std::string::npos) << root.said();
+}
+
+// Somebody locks the directory alone, to be in the way.
+TEST_F(EnforcerLockOfProcesses, AnotherUsersExclusiveLockIsInNobodysWay) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming other users needs root";
+  const UniqueFd mine = openFor(folder_, O_RDONLY | O_DIRECTORY);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const UniqueFd lock = openFor(folder_, O_RDONLY | O_DIRECTORY);
+    const char held = ::setuid(kOther) == 0 && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? 'y' : 'n';
+    if (::write(ends[1], &held, 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char held = 0;
+  EXPECT_EQ(::read(ends[0], &held, 1), 1);
+  EXPECT_EQ(held, 'y');
+  EXPECT_TRUE(Agent(folder_, kOne).locked());
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(EnforcerLockOfProcesses, WhereThereIsNothingToLockNobodyIsRefused) { EXPECT_TRUE(Agent(folder_ + "/nothing", ::geteuid()).locked()); }
+
+}  // namespace
+}  // namespace coterie::linux
