@@ -67,8 +67,7 @@ Status NodeAgent::beginEnforcing(const Actuators& actuators) {
                                                         [this](InstanceId id) { return processesOf(id); }},
                                       config);
   for (const std::size_t number : book_.numbers()) drc_->setGroup(book_.specOf(number));
-  const Status started = drc_->start();
-  if (!started) return started;
+  if (Status started = drc_->start(); !started) return started;
   for (const auto& [id, container] : roster_.members()) tellReady(id);
   return {};
 }
