@@ -403,6 +403,7 @@ void Drc::instanceReady(GroupId group, InstanceId instance, const InstanceReady&
 void Drc::instanceEnded(InstanceId instance) { impl_->instanceEnded(instance); }
 void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }
 MilliCpu Drc::missingForFloor(const GroupSpec& newcomer) const { return impl_->missingForFloor(newcomer); }
+std::optional<allocation::UnitShortage> Drc::unitShortage(const GroupSpec& newcomer) const { return impl_->unitShortage(newcomer); }
 CpuSet Drc::plannedHome(InstanceId instance) const { return impl_->plannedHome(instance); }
 std::optional<GroupShare> Drc::shareOf(GroupId id) const { return impl_->shareOf(id); }
 void Drc::freeze() { impl_->freeze(); }

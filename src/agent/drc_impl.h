@@ -112,6 +112,8 @@ class Drc::Impl {
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const GroupSpec& newcomer) const;
+  [[nodiscard]] std::pair<allocation::Snapshot, allocation::GroupState> besideNewcomer(const GroupSpec& newcomer) const;
   // drc_load.cc
   void demandChanged(GroupId group);
 

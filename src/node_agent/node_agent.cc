@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/isolation_room.h"
 #include "allocation/layout.h"
 #include "allocation/reason_text.h"
 #include "base/log.h"
@@ -216,9 +217,9 @@ void NodeAgent::pendingChanged(GroupId group, bool pending) {
   if (!book_.has(numberOf(group))) return;
   const std::string& name = book_.group(numberOf(group)).name;
   if (pending) {
-    log::warning("agent", name + ": its floor does not fit any more; it keeps the CPUs it has. Lower minCpus of some group");
+    log::warning("agent", name + ": its floor or its isolation cannot be had any more; it keeps the CPUs it has. `coterie top --node` says why");
   } else {
-    log::info("agent", name + ": its floor fits again");
+    log::info("agent", name + ": its floor and its isolation fit again");
   }
 }
 
@@ -332,10 +333,19 @@ void NodeAgent::planObserved() {
     made.inPool = target.inPool;
     made.pending = target.pending;
     for (std::size_t c = 0; c < ids.size(); ++c) made.homes[ids[c]] = target.containers[c].home;
-    for (const allocation::Reason& reason : plan.plan.reasons) {
-      if (reason.group == target.id && reason.code != allocation::ReasonCode::LendingOff)
-        made.reasons.push_back(allocation::reasonText(reason, book_.tenantOf(g)).sentence);
-    }
+    addReasons(made, g, plan.plan.reasons, target.id, [&](GroupId id) { return std::next(members.begin(), id.value)->first; });
+  }
+}
+
+// id, groupOf: the group and those that its reasons name, as the planner knows them.
+void NodeAgent::addReasons(GroupPlan& plan, std::size_t group, const std::vector<allocation::Reason>& reasons, GroupId id,
+                           const std::function<std::size_t(GroupId)>& groupOf) const {
+  plan.waitsFor = allocation::impossibleIsolation(reasons, id);
+  for (const allocation::Reason& reason : reasons) {
+    if (reason.group != id || reason.code == allocation::ReasonCode::LendingOff) continue;
+    const bool known = reason.other.valid() && book_.has(groupOf(reason.other));  // the plan may be older than the configuration
+    const std::string other = known ? book_.group(groupOf(reason.other)).name : std::string();
+    plan.reasons.push_back(allocation::reasonText(reason, book_.tenantOf(group), other).sentence);
   }
 }
 
@@ -354,10 +364,7 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
     }
-    for (const allocation::Reason& reason : view->reasons) {
-      if (reason.code != allocation::ReasonCode::LendingOff)
-        made.reasons.push_back(allocation::reasonText(reason, book_.tenantOf(container.group)).sentence);
-    }
+    addReasons(made, container.group, view->reasons, idOf(container.group), numberOf);
     if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
   return plans;
@@ -421,6 +428,7 @@ AgentReport NodeAgent::report() {
     group.entitlement = plan.entitlement;
     group.inPool = plan.inPool;
     group.pending = plan.pending;
+    group.waitsFor = plan.waitsFor;
     group.hinted = book_.group(g).hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
@@ -433,6 +441,7 @@ AgentReport NodeAgent::report() {
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
     report.groups.push_back(std::move(group));
   }
+  if (std::string said = poolRemark(report); !said.empty()) report.remarks.push_back(std::move(said));
   addForecasts(report);
   return report;
 }
