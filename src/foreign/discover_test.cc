@@ -209,7 +209,7 @@ TEST(Discover, TheOrderOfTheScanDoesNotMatter) {
 }
 
 // ---- Roster ----
-FoundContainer container(std::string key, std::size_t group, std::vector<int> pids) {
+FoundContainer container(std::string key, std::size_t group, const std::vector<int>& pids) {
   FoundContainer made{std::move(key), group, {}, {}};
   for (const int pid : pids) made.processes.push_back({pid, 1, 1, "x", "/"});
   return made;

@@ -68,8 +68,7 @@ Status NodeAgent::beginEnforcing(const Actuators& actuators) {
                                                         [this](InstanceId id) { return processesOf(id); }},
                                       config);
   for (const std::size_t number : book_.numbers()) drc_->setGroup(book_.specOf(number));
-  const Status started = drc_->start();
-  if (!started) return started;
+  if (Status started = drc_->start(); !started) return started;
   for (const auto& [id, container] : roster_.members()) tellReady(id);
   return {};
 }
@@ -344,8 +343,8 @@ void NodeAgent::addReasons(GroupPlan& plan, std::size_t group, const std::vector
   plan.waitsFor = allocation::impossibleIsolation(reasons, id);
   for (const allocation::Reason& reason : reasons) {
     if (reason.group != id || reason.code == allocation::ReasonCode::LendingOff) continue;
-    const std::size_t named = reason.other.valid() ? groupOf(reason.other) : group;
-    const std::string other = reason.other.valid() && book_.has(named) ? book_.group(named).name : std::string();  // it may have left the file
+    const bool known = reason.other.valid() && book_.has(groupOf(reason.other));  // the plan may be older than the configuration
+    const std::string other = known ? book_.group(groupOf(reason.other)).name : std::string();
     plan.reasons.push_back(allocation::reasonText(reason, book_.tenantOf(group), other).sentence);
   }
 }
