@@ -120,7 +120,8 @@ std::optional<UnitShortage> IsolationRoom::shortageOf(const GroupState& shape) c
   for (auto size = level.sizes.rbegin(); size != level.sizes.rend() && covered < need; ++size) covered += *size, ++shortage.needed;
   int left = cpus_ - guaranteed();
   for (const int size : level.sizes) {
-    if ((left -= size) < 0 || shortage.left + 1 >= shortage.needed) break;  // as many as it needs would not be of a size that does
+    left -= size;
+    if (left < 0 || shortage.left + 1 >= shortage.needed) break;  // as many as it needs would not be of a size that does
     ++shortage.left;
   }
   shortage.fits = lowerLevel(shape);
