@@ -199,4 +199,26 @@ Discovery discover(const std::vector<GroupRules>& groups, const std::vector<Seen
   return Search(groups, processes, self).run();
 }
 
+bool mayFindOthers(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& first, const std::vector<SeenProcess>& second,
+                   const std::set<int>& owned) {
+  const auto concerns = [&](const SeenProcess& process) {
+    if (owned.count(process.pid) > 0 || owned.count(process.parent) > 0) return true;
+    const ContainerName name = containerOf(process.cgroup);
+    const auto names = [&](const MemberRule& rule) { return holds(rule, process, name); };
+    return !name.id.empty() || std::any_of(groups.begin(), groups.end(),
+                                           [&](const GroupRules& group) { return std::any_of(group.members.begin(), group.members.end(), names); });
+  };
+  auto before = first.begin();
+  auto after = second.begin();
+  while (before != first.end() || after != second.end()) {
+    const bool left = before != first.end() && (after == second.end() || before->pid < after->pid);
+    const bool came = after != second.end() && (before == first.end() || after->pid < before->pid);
+    const bool differs = left || came || *before != *after;
+    if (differs && ((!came && concerns(*before)) || (!left && concerns(*after)))) return true;
+    if (!came) ++before;
+    if (!left) ++after;
+  }
+  return false;
+}
+
 }  // namespace coterie::foreign

@@ -31,10 +31,11 @@ namespace coterie::linux {
 [[nodiscard]] bool hasMask(int tid, const std::string& mask);
 // The soft limit of open files, up to the hard one: a container costs more than a dozen, and 1024 is a common soft limit.
 void allowManyFiles();
-// State letter (R, S, Z, ...), parent (field 4) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
+// State letter (R, S, Z, ...), parent (field 4), flags (field 9) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
 struct ProcessStat {
   char state{'?'};
   int parent{0};
+  bool ofKernel{false};  // one of the kernel's own threads
   unsigned long long startTime{0};
 };
 [[nodiscard]] std::optional<ProcessStat> readStat(const std::string& path);

@@ -122,13 +122,18 @@ bool NodeAgent::scan() {
   }
   scanFailed_ = false;
   if (*processes == lastScan_) return false;
-  lastScan_ = *processes;
-  foreign::Discovery found = foreign::discover(rules_, *processes, config_.self);
+  const SeenProcesses before = std::exchange(lastScan_, std::move(*processes));
+  if (before != nullptr && !foreign::mayFindOthers(rules_, *before, *lastScan_, owned_)) return false;
+  foreign::Discovery found = foreign::discover(rules_, *lastScan_, config_.self);
   for (const std::string& remark : found.remarks) {
     if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
   }
   remarks_ = std::move(found.remarks);
   const foreign::Roster::Change change = roster_.update(std::move(found.containers));
+  owned_.clear();
+  for (const auto& [id, container] : roster_.members()) {
+    for (const SeenProcess& process : container.processes) owned_.insert(process.pid);
+  }
   for (const auto& [id, container] : change.left) {
     meters_.erase(id);
     log::info("agent", containerName(container) + " of " + config_.file.groups[container.group].name + " has gone");
