@@ -106,6 +106,7 @@ class Drc::Impl {
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
+  [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
   // drc_load.cc
   void demandChanged(GroupId group);

@@ -89,7 +89,7 @@ double processSeconds() {
 
 }  // namespace
 
-Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& folder) {
+Result<IdleCost> measureIdle(int containers, node_agent::Mode mode, Seconds time, const std::string& folder) {
   linux::allowManyFiles();
   Fleet fleet;
   if (const Status made = fleet.make(containers); !made) return made.error();
@@ -116,15 +116,18 @@ Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& fo
   node_agent::NodeAgentConfig config;
   config.self = ::getpid();
   config.file = configuration();
-  config.file.mode = node_agent::Mode::Enforce;
+  config.file.mode = mode;
   node_agent::NodeAgent::Ports ports{loop, processes, machine, &controller, applier->get()};
   ports.meter = &meter;
   agent = std::make_unique<node_agent::NodeAgent>(std::move(ports), std::move(config));
   if (const Status started = agent->start(); !started) return started.error();
   static_cast<void>(loop.runUntil([] { return false; }, kSettles));
-  const double before = processSeconds();
-  static_cast<void>(loop.runUntil([] { return false; }, time));
-  IdleCost cost{100 * (processSeconds() - before) / static_cast<double>(time.count()), 0};
+  IdleCost cost;
+  for (double* const percent : {&cost.percent, &cost.again}) {
+    const double before = processSeconds();
+    static_cast<void>(loop.runUntil([] { return false; }, time));
+    *percent = 100 * (processSeconds() - before) / static_cast<double>(time.count());
+  }
   for (const node_agent::GroupReport& group : agent->report().groups) {
     for (const node_agent::ContainerReport& one : group.containers) cost.containers += one.planned.empty() ? 0 : 1;
   }
