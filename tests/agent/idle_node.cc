@@ -1,7 +1,6 @@
 #include "idle_node.h"
 
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "agent/realtime_applier.h"
+#include "base/cpu_clock.h"
 #include "foreign/cgroup_path.h"
 #include "http/asio_loop.h"
 #include "linux/cgroup_meter.h"
@@ -81,11 +81,7 @@ node_agent::AgentFile configuration() {
   return node_agent::readAgentFile(text).file;
 }
 
-double processSeconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
-}
+double processSeconds() { return static_cast<double>(ownCpuTime().count()) / 1e9; }
 
 }  // namespace
 
