@@ -67,6 +67,9 @@ class StepApplier {
   virtual void submit(std::shared_ptr<ApplyBatch> batch) = 0;
   // A step of the batch takes too long: somebody else goes on with those that do not wait for it.
   virtual void helpOut(std::shared_ptr<ApplyBatch> batch) = 0;
+  // The caller's thread has a plan to make or to see through (false: no longer): it should not wait behind the load that it plans for. Cheap; told
+  // again at each step on the way.
+  virtual void hurry(bool wanted) = 0;
 };
 
 }  // namespace coterie::agent

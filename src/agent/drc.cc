@@ -97,6 +97,7 @@ void Drc::Impl::schedule(Trigger trigger) {
   due_ = true;
   trigger_ = trigger;
   planDue(joinsBurst(trigger) ? Urgency::Waits : Urgency::AtOnce);
+  followHurry();
 }
 
 // Does the event come so soon after another one that it waits for those that follow?
@@ -127,6 +128,7 @@ void Drc::Impl::planDue(Urgency urgency) {
     if (alive.expired()) return;
     posted_ = false;
     planNow();
+    followHurry();
   });
 }
 
@@ -274,6 +276,7 @@ void Drc::Impl::shutDown() {
   frozen_ = true;
   started_ = false;
   for (TimerHandle* timer : {&pollTimer_, &tickTimer_, &deadlineTimer_, &againTimer_, &burstTimer_}) timer->reset();
+  followHurry();
   if (current_.batch) current_.batch->cancelWaiting();
   if (classes_) classes_->shutDown();
   ports_.controller.restore();
@@ -398,6 +401,7 @@ void Drc::instanceReady(GroupId group, InstanceId instance, const InstanceReady&
 void Drc::instanceEnded(InstanceId instance) { impl_->instanceEnded(instance); }
 void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }
 MilliCpu Drc::missingForFloor(const GroupSpec& newcomer) const { return impl_->missingForFloor(newcomer); }
+std::optional<allocation::UnitShortage> Drc::unitShortage(const GroupSpec& newcomer) const { return impl_->unitShortage(newcomer); }
 CpuSet Drc::plannedHome(InstanceId instance) const { return impl_->plannedHome(instance); }
 std::optional<GroupShare> Drc::shareOf(GroupId id) const { return impl_->shareOf(id); }
 std::map<GroupId, GroupHomes> Drc::homes() const { return impl_->homes(); }

@@ -35,6 +35,7 @@
 #include "agent/home_journal.h"
 #include "allocation/decide.h"
 #include "allocation/isolation.h"
+#include "allocation/isolation_room.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/cache_class.h"
@@ -241,6 +242,8 @@ class Drc {
 
   // Would this group's floor fit beside those present? The milli-CPUs missing, 0 if it fits.
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
+  // Of one whose floor is refused: why its isolation cannot be had (allocation/isolation_room.h); nothing: it is not that.
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const GroupSpec& newcomer) const;
   // The CPUs a starting instance will have (empty: not planned yet).
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;  // none: no such group. O(containers)

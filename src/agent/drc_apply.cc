@@ -141,6 +141,7 @@ void Drc::Impl::apply(const std::vector<Step>& steps) {
   const auto batch = current_.batch;
   armDeadline();
   ports_.applier.submit(batch);
+  followHurry();
 }
 
 void Drc::Impl::armDeadline() {
@@ -199,6 +200,7 @@ void Drc::Impl::onProgress() {
   if (!current_.batch) return;
   settleReady();
   if (batchSettled()) closeBatch();
+  followHurry();
 }
 
 void Drc::Impl::settleReady() {

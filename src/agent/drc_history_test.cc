@@ -251,6 +251,7 @@ class History {
 
   void checkCalm() {
     if (!rig_.drc->settled()) return fail("it does not settle");
+    if (rig_.applier.hurries()) return fail("it hurries with nothing to do");
     rig_.pooled.clear();
     rig_.late.clear();
     disturbed_ = false;

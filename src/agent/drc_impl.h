@@ -93,7 +93,10 @@ class Drc::Impl {
   void instanceStarting(GroupId group, InstanceId instance, Bytes expected, const InstanceRole& role);
   void instanceReady(GroupId group, InstanceId instance, const InstanceReady& ready);
   void instanceEnded(InstanceId instance);
-  void freeze() { frozen_ = true; }
+  void freeze() {
+    frozen_ = true;
+    followHurry();
+  }
   void unfreeze();
   void setPolicy(allocation::PolicyName policy);
   void setLending(bool lending);
@@ -108,6 +111,8 @@ class Drc::Impl {
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
   [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const GroupSpec& newcomer) const;
+  [[nodiscard]] std::pair<allocation::Snapshot, allocation::GroupState> besideNewcomer(const GroupSpec& newcomer) const;
   // drc_load.cc
   void demandChanged(GroupId group);
 
@@ -135,6 +140,8 @@ class Drc::Impl {
   enum class Urgency : std::uint8_t { AtOnce, Waits };
   [[nodiscard]] bool joinsBurst(Trigger trigger);
   void planDue(Urgency urgency);
+  // The loop's thread does not wait behind the load while a plan is wanted or under way; a write that hangs is neither.
+  void followHurry() { ports_.applier.hurry(started_ && !frozen_ && (due_ || current_.batch)); }
   [[nodiscard]] GroupView viewOf(const GroupRecord& group) const;
   [[nodiscard]] int freeOrdinal(GroupId group) const;
   ContainerRecord& containerFor(GroupId group, InstanceId instance);

@@ -140,7 +140,8 @@ allocation::Snapshot Drc::Impl::snapshotOf(const Observed& observed) const {
   return snapshot;
 }
 
-MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
+// All that are promised a floor, without an older form of the newcomer; and the newcomer.
+std::pair<allocation::Snapshot, allocation::GroupState> Drc::Impl::besideNewcomer(const GroupSpec& newcomer) const {
   allocation::Snapshot snapshot = snapshotOf({});
   std::erase_if(snapshot.groups, [&](const allocation::GroupState& group) { return group.id == newcomer.id; });
   allocation::ContainerState promised;
@@ -157,7 +158,17 @@ MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
   allocation::GroupState state = stateOf(newcomer, nullptr);
   promised.id = InstanceId(std::numeric_limits<std::int32_t>::max());
   state.containers.push_back(promised);
+  return {std::move(snapshot), std::move(state)};
+}
+
+MilliCpu Drc::Impl::missingForFloor(const GroupSpec& newcomer) const {
+  const auto [snapshot, state] = besideNewcomer(newcomer);
   return allocation::missingForFloor(snapshot, state);
+}
+
+std::optional<allocation::UnitShortage> Drc::Impl::unitShortage(const GroupSpec& newcomer) const {
+  const auto [snapshot, state] = besideNewcomer(newcomer);
+  return allocation::unitShortage(snapshot, state);
 }
 
 // The homes that the plan's steps lead to. Not always its targets: what a Pending group still holds is left to it until its containers have ended.

@@ -59,6 +59,8 @@ class ManualApplier final : public StepApplier {
     ++helped_;
     run(batch);
   }
+  void hurry(bool wanted) override { hurries_ = wanted; }
+  [[nodiscard]] bool hurries() const { return hurries_; }
   // Hung writes return, the last that hung first: with this error, or having been made now.
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   void release(int error = 0, std::size_t most = kAll) {
@@ -142,6 +144,7 @@ class ManualApplier final : public StepApplier {
   bool occupied_{false};
   bool cut_{false};
   int helped_{0};
+  bool hurries_{false};
 };
 
 class MachineStub final : public MachineSource {

@@ -62,6 +62,37 @@ TEST(DrcStories, WithoutADeadlineAStuckWriteBlocksTheNode) {
   EXPECT_TRUE(homeOfTheNewcomer(std::chrono::hours(1)).empty());
 }
 
+// The loop runs before the load for as long as a plan is wanted or under way; nothing that hangs, waits or is frozen keeps it there.
+TEST(DrcStories, TheLoopHurriesWhileAPlanIsUnderWayAndNoLonger) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  EXPECT_TRUE(rig.applier.hurries()) << "a plan is wanted";
+  rig.settle();
+  EXPECT_FALSE(rig.applier.hurries());
+  bool throughout = true;
+  rig.applier.setAfterStep([&] { throughout = throughout && rig.applier.hurries(); });
+  rig.add(2, 20);
+  rig.settle();
+  EXPECT_TRUE(throughout) << "also while it is written";
+  EXPECT_FALSE(rig.applier.hurries());
+  rig.applier.setAfterStep(nullptr);
+  rig.kernel.hang(InstanceId(10), CpuChangeKind::HomeCpus);
+  rig.drc->setGroup(rig.spec(1, 10));
+  rig.loop.advance(200ms);
+  EXPECT_FALSE(rig.drc->settled());
+  EXPECT_FALSE(rig.applier.hurries()) << "a write hangs";
+  rig.kernel.heal();
+  rig.applier.release();
+  rig.settle();
+  rig.drc->freeze();
+  rig.drc->setGroup(rig.spec(1, 20));
+  EXPECT_FALSE(rig.applier.hurries()) << "a plan is wanted, but not to be made now";
+  rig.drc->unfreeze();
+  EXPECT_TRUE(rig.applier.hurries());
+  rig.drc->shutDown();
+  EXPECT_FALSE(rig.applier.hurries());
+}
+
 // A late write came back while another of its batch still ran; when that ended, nobody was left to tell, and the container counted as stuck for good.
 // Found by `./dev bench apply`.
 TEST(DrcStories, ALateWriteThatReturnsBeforeTheLastOfItsBatchIsNotWaitedForForEver) {

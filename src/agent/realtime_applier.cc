@@ -21,13 +21,16 @@ namespace coterie::agent {
 namespace {
 
 constexpr std::int64_t kPauseAfterNanos = 10'000'000;
+constexpr std::int64_t kHurryWindowNanos = 1'000'000'000;
 constexpr int kNice = -15;
 
-std::int64_t monotonicNanos() noexcept {
+std::int64_t nanosOf(clockid_t clock) noexcept {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  ::clock_gettime(clock, &now);
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
+
+std::int64_t monotonicNanos() noexcept { return nanosOf(CLOCK_MONOTONIC); }
 
 void ring(int fd) noexcept {
   const std::uint64_t one = 1;
@@ -41,13 +44,16 @@ void await(int fd) noexcept {
   }
 }
 
-RealtimeApplier::Policy takePolicy(bool realtime) noexcept {
-  if (!realtime) return RealtimeApplier::Policy::Ordinary;
+bool becomeRealtime() noexcept {
   sched_param priority{};
   priority.sched_priority = 1;
   ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
-  if ((::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO)
-    return RealtimeApplier::Policy::Fifo;  // read back: what holds, not what was asked
+  return (::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;  // read back: what holds, not what was asked
+}
+
+RealtimeApplier::Policy takePolicy(bool realtime) noexcept {
+  if (!realtime) return RealtimeApplier::Policy::Ordinary;
+  if (becomeRealtime()) return RealtimeApplier::Policy::Fifo;
   const auto self = static_cast<id_t>(::syscall(SYS_gettid));
   ::setpriority(PRIO_PROCESS, self, kNice);
   return ::getpriority(PRIO_PROCESS, self) <= kNice ? RealtimeApplier::Policy::Nice : RealtimeApplier::Policy::Ordinary;
@@ -94,6 +100,46 @@ void writerMain(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Wri
   writer->ended.store(true, std::memory_order_release);
 }
 
+// The policy of the calling thread while it hurries, within its budget. Back at the old one its niceness is what it was: the kernel keeps it aside.
+class Hurry {
+ public:
+  explicit Hurry(Nanos most) : most_(most.count()) {}
+
+  void set(bool wanted) noexcept {
+    if (!wanted) return lower();
+    const std::int64_t now = monotonicNanos();
+    if (now - windowFrom_ > kHurryWindowNanos) {
+      windowFrom_ = now;
+      spent_ = 0;
+      raisedAt_ = raised_ ? nanosOf(CLOCK_THREAD_CPUTIME_ID) : 0;
+    }
+    if (raised_ && spent_ + nanosOf(CLOCK_THREAD_CPUTIME_ID) - raisedAt_ > most_) lower();
+    if (!raised_ && spent_ <= most_) raise();
+  }
+
+ private:
+  void raise() noexcept {
+    found_ = ::sched_getscheduler(0);
+    if ((found_ & ~SCHED_RESET_ON_FORK) != SCHED_OTHER || !becomeRealtime()) return;  // somebody gave it a policy: that stays
+    raised_ = true;
+    raisedAt_ = nanosOf(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void lower() noexcept {
+    if (!raised_) return;
+    raised_ = false;
+    spent_ += nanosOf(CLOCK_THREAD_CPUTIME_ID) - raisedAt_;
+    const sched_param none{};
+    ::sched_setscheduler(0, found_, &none);
+  }
+
+  std::int64_t most_;  // CPU time in a window
+  bool raised_{false};
+  int found_{SCHED_OTHER};
+  std::int64_t windowFrom_{0};
+  std::int64_t spent_{0};  // in the window, before raisedAt_
+  std::int64_t raisedAt_{0};
+};
+
 }  // namespace
 
 struct RealtimeApplier::Impl {
@@ -108,10 +154,11 @@ struct RealtimeApplier::Impl {
   RealtimeApplierConfig config;
   std::shared_ptr<Shared> shared{std::make_shared<Shared>()};
   std::vector<Hired> hired;
+  Hurry hurry;
   std::function<void()> progress;
   TimerHandle watch;
 
-  Impl(EventLoop& eventLoop, const RealtimeApplierConfig& wanted) : loop(eventLoop), config(wanted) {}
+  Impl(EventLoop& eventLoop, const RealtimeApplierConfig& wanted) : loop(eventLoop), config(wanted), hurry(wanted.hurryMost) {}
 
   Status hire() {
     Hired fresh;
@@ -163,6 +210,7 @@ Result<std::unique_ptr<RealtimeApplier>> RealtimeApplier::create(EventLoop& loop
 
 RealtimeApplier::~RealtimeApplier() {
   impl_->watch.reset();
+  impl_->hurry.set(false);
   for (Impl::Hired& one : impl_->hired) {
     one.writer->stopping.store(true, std::memory_order_release);
     ring(one.writer->bell.get());
@@ -198,6 +246,11 @@ void RealtimeApplier::helpOut(std::shared_ptr<ApplyBatch> batch) {
   }
   if (static_cast<int>(impl_->hired.size()) > impl_->config.mostHelpers) return;
   if (impl_->hire().ok()) impl_->give(impl_->hired.back(), batch);
+}
+
+void RealtimeApplier::hurry(bool wanted) {
+  const bool fifo = impl_->shared->policy.load(std::memory_order_acquire) == static_cast<int>(Policy::Fifo);
+  impl_->hurry.set(wanted && fifo);
 }
 
 RealtimeApplier::Policy RealtimeApplier::policy() const {

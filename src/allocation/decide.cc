@@ -32,6 +32,9 @@ std::string_view reasonName(ReasonCode code) {
     case ReasonCode::MoveDeferred: return "MoveDeferred";
     case ReasonCode::MovedOffline: return "MovedOffline";
     case ReasonCode::PendingInsufficientCpu: return "PendingInsufficientCpu";
+    case ReasonCode::IsolationImpossible: return "IsolationImpossible";
+    case ReasonCode::IsolationHeldBy: return "IsolationHeldBy";
+    case ReasonCode::IsolationRemedy: return "IsolationRemedy";
     case ReasonCode::LoanWoken: return "LoanWoken";
     case ReasonCode::LoanParked: return "LoanParked";
     case ReasonCode::LoanRefusedIsolation: return "LoanRefusedIsolation";

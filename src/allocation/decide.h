@@ -150,10 +150,13 @@ enum class ReasonCode : std::uint8_t {
   MovedForBetterFit,       // a = CPUs moved, b = gain of J
   MoveDeferred,            // a = nanoseconds until it may happen
   MovedOffline,            // a = CPU id lost
-  PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free
-  LoanWoken,               // a = lanes
-  LoanParked,              // a = lanes
-  LoanRefusedIsolation,    // other = the owner
+  PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free, isolation = in whose largest units they are counted, if in units
+  IsolationImpossible,     // isolation = the level; a = units that it needs, b = units that the others can leave, c = units of this machine
+  IsolationHeldBy,         // a = CPUs guaranteed, b = groups that have them, other = the group if it is one, isolation = its level
+  IsolationRemedy,       // a = CPUs by which others' guarantees are too large, b = 1: isolation = a level that would fit, c = 1: its own floor counts
+  LoanWoken,             // a = lanes
+  LoanParked,            // a = lanes
+  LoanRefusedIsolation,  // other = the owner
   LendingOff,
   SizedByInit,           // a = milli-CPUs that its init needs, b = its floor without it
   SidecarsApart,         // a = CPUs that its sidecars own
@@ -175,6 +178,8 @@ struct Reason {
   std::int64_t a{0};
   std::int64_t b{0};
   GroupId other{};
+  std::int64_t c{0};
+  Isolation isolation{Isolation::None};
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include "allocation/claims.h"
 #include "allocation/improve.h"
 #include "allocation/isolation.h"
+#include "allocation/isolation_room.h"
 #include "allocation/newcomers.h"
 #include "allocation/objective.h"
 #include "allocation/pieces.h"
@@ -63,7 +64,7 @@ class Placer {
       placement_.groups[g].pending = claims_.pending[g];
       placement_.groups[g].inPool = claims_.inPool[g];
       if (claims_.pending[g]) {
-        say(g, ReasonCode::PendingInsufficientCpu, std::max<std::int64_t>(kCpu, cpusForFloor(group, claims_.units) * kCpu), freeFor(g));
+        sayWhyItWaits(g);
         continue;
       }
       say(g, ReasonCode::EntitledByWeight, claims_.sizing.milli[g], claims_.sizing.milli[g] * 1000 / std::max<std::int64_t>(1, layout_.capacity));
@@ -79,6 +80,27 @@ class Placer {
       if (isolated(group) && pinned_[g])
         say(g, ReasonCode::IsolationBlocked, claims_.claimants[at(claims_.claimantOf[g])].total(), claims_.sizing.milli[g] / kCpu);
     }
+  }
+
+  void sayWhyItWaits(std::size_t g) {
+    const GroupState& group = *groups_[g];
+    const std::int64_t free = freeFor(g);
+    if (isolated(group)) {
+      if (!room_) {
+        room_.emplace(layout_);
+        for (std::size_t other = 0; other < groups_.size(); ++other) {
+          if (!claims_.pending[other]) room_->keep(*groups_[other]);
+        }
+      }
+      if (const auto shortage = room_->shortageOf(group)) {
+        for (const Reason& reason : shortageReasons(group.id, *shortage)) placement_.reasons.push_back(reason);
+        return;
+      }
+    }
+    const std::int64_t bare = std::max<std::int64_t>(kCpu, cpusForFloor(group.floor) * kCpu);
+    const bool inUnits = isolated(group) && room_->floorFits(group);  // else it is the floor that is too large
+    const std::int64_t wanted = inUnits ? cpusForFloor(group, claims_.units) * kCpu : bare;
+    placement_.reasons.push_back({group.id, ReasonCode::PendingInsufficientCpu, wanted, free, {}, 0, inUnits ? group.isolation : Isolation::None});
   }
 
   [[nodiscard]] std::int64_t freeFor(std::size_t without) const {
@@ -294,6 +316,7 @@ class Placer {
   const std::vector<bool>& pinned_;        // per group
   Placement placement_;
   Claims claims_;
+  std::optional<IsolationRoom> room_;  // of those who do not wait; once somebody isolated does
   std::optional<Board> board_;
   Newcomers newcomers_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs

@@ -1,5 +1,7 @@
 #include "allocation/reason_text.h"
 
+#include "allocation/isolation.h"
+
 namespace coterie::allocation {
 
 namespace {
@@ -14,6 +16,40 @@ std::string gibibytes(std::int64_t bytes) {
   return tenths((bytes + kPerTenth / 2) / kPerTenth) + " GiB";
 }
 std::string memoryKind(std::int64_t kind) { return std::string(memoryKindName(static_cast<MemoryKind>(kind))) + " memory"; }
+std::string unitText(Isolation isolation) { return std::string(levelText(unitLevel(isolation))); }
+
+std::string waitText(const Reason& reason) {
+  if (reason.isolation == Isolation::None) return "it waits: minCpus needs " + milli(reason.a) + ", " + milli(reason.b) + " are free of guarantees";
+  const std::string units = unitText(reason.isolation) + "s here";
+  if (reason.a <= reason.b) return "it waits: the " + units + " differ in size, and no choice of them was found for all that are isolated";
+  return "it waits: isolation " + std::string(isolationName(reason.isolation)) + " is counted in the largest " + units + ", " + milli(reason.a) +
+         "; " + milli(reason.b) + " are free of guarantees";
+}
+
+std::string impossibleText(const Reason& reason) {
+  const std::string unit = unitText(reason.isolation);
+  const std::string head = "isolation " + std::string(isolationName(reason.isolation)) + " cannot be had: ";
+  if (reason.c == 1) return head + "this machine is a single " + unit + ", and nobody else could run beside it";
+  return head + "it needs " + number(reason.a) + " " + unit + plural(reason.a) + " to itself, and of the " + number(reason.c) +
+         " here the guarantees of others leave " + (reason.b == 0 ? "none" : number(reason.b));
+}
+
+std::string heldByText(const Reason& reason, std::string_view other) {
+  std::string who = number(reason.b) + (reason.b == 1 ? " other group is" : " other groups are");
+  if (reason.other.valid()) who = (other.empty() ? "another group" : std::string(other)) + " is";
+  const std::string isolation = reason.isolation == Isolation::None ? "" : " (isolation " + std::string(isolationName(reason.isolation)) + ")";
+  return who + " guaranteed " + milli(reason.a * 1000) + isolation;
+}
+
+std::string remedyText(const Reason& reason) {
+  std::string text = reason.b == 0 ? "no lower isolation would fit either; what would help: "
+                     : reason.isolation == Isolation::None
+                         ? "without isolation it would fit; what else would help: "
+                         : "isolation " + std::string(isolationName(reason.isolation)) + " would fit; what else would help: ";
+  if (reason.c != 0) text += "a smaller minCpus, ";
+  return text + "guarantees of others (minCpus, isolation) that are " + milli(reason.a * 1000) + " less, or a larger machine";
+}
+
 std::string seconds(std::int64_t nanos) {
   constexpr std::int64_t kNanosPerTenth = 100'000'000;
   return tenths((nanos + kNanosPerTenth / 2) / kNanosPerTenth) + " s";
@@ -38,7 +74,7 @@ std::string cpusText(MilliCpu cpus) {
   return number(cpus.value / 1000) + (digits.empty() ? "" : "." + digits) + (cpus.value == 1000 ? " CPU" : " CPUs");
 }
 
-ReasonText reasonText(const Reason& reason, std::string_view tenant) {
+ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string_view other) {
   using enum Question;
   const std::int64_t a = reason.a;
   const std::int64_t b = reason.b;
@@ -67,7 +103,10 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant) {
     case ReasonCode::MovedForBetterFit: return {WhyThese, number(a) + " CPU" + plural(a) + " moved for a better fit (gain " + number(b) + ")"};
     case ReasonCode::MoveDeferred: return {WhyThese, "a better place is known; the move waits " + seconds(a) + " more"};
     case ReasonCode::MovedOffline: return {WhyThese, "CPU " + number(a) + " went offline"};
-    case ReasonCode::PendingInsufficientCpu: return {WhyNotMore, "it waits: minCpus needs " + milli(a) + ", " + milli(b) + " are free of guarantees"};
+    case ReasonCode::PendingInsufficientCpu: return {WhyNotMore, waitText(reason)};
+    case ReasonCode::IsolationImpossible: return {WhyNotMore, impossibleText(reason)};
+    case ReasonCode::IsolationHeldBy: return {WhyNotMore, heldByText(reason, other)};
+    case ReasonCode::IsolationRemedy: return {WhyNotMore, remedyText(reason)};
     case ReasonCode::LoanWoken:
       return {WhyThisMany, "requests wait, so " + number(a) + (a == 1 ? " loan lane runs" : " loan lanes run") + " on idle CPUs of others"};
     case ReasonCode::LoanParked: return {WhyNotMore, "its queue is empty: " + number(a) + (a == 1 ? " loan lane sleeps" : " loan lanes sleep")};

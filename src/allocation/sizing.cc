@@ -75,10 +75,18 @@ std::vector<std::int64_t> waterFill(const std::vector<Share>& shares, std::int64
 std::int64_t cpusForFloor(MilliCpu floor) { return (std::max<std::int64_t>(floor.value, 0) + kCpu - 1) / kCpu; }
 
 void FloorCount::add(const GroupState& group) {
-  if (isolated(group) || group.floor.value >= kCpu) {
+  if (isolated(group)) {
     wholeCpus += cpusForFloor(group, units);
   } else {
-    poolFloor += std::max<std::int64_t>(group.floor.value, 0);
+    addFloor(group.floor);
+  }
+}
+
+void FloorCount::addFloor(MilliCpu floor) {
+  if (floor.value >= kCpu) {
+    wholeCpus += cpusForFloor(floor);
+  } else {
+    poolFloor += std::max<std::int64_t>(floor.value, 0);
     ++poolGroups;
   }
 }

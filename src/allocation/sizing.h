@@ -44,6 +44,7 @@ struct FloorCount {
   std::int64_t poolFloor{0};  // milli-CPUs
   int poolGroups{0};
   void add(const GroupState& group);
+  void addFloor(MilliCpu floor);  // of a group that is not isolated
   void remove(const GroupState& group);
   [[nodiscard]] std::int64_t cpus() const;
 };

@@ -49,7 +49,11 @@ Cell homeCell(const Value& group, const Value& container) {
   if (const std::string loans = admin::textAt(container, "loanCpus"); !loans.empty()) text += " + " + loans;
   if (trueAt(container, "contested")) text += ", contested, is on " + orDash(admin::textAt(container, "nowCpus"));
   const bool doubtful = trueAt(container, "contested") || trueAt(group, "pending");
-  return {printable(trueAt(group, "pending") ? "waits" : text), doubtful ? Style::Doubtful : Style::Plain};
+  if (trueAt(group, "pending")) {
+    const std::string isolation = admin::textAt(group, "waitsForIsolation");
+    text = isolation.empty() || isolation == "none" ? "waits" : "waits (isolation " + isolation + ")";
+  }
+  return {printable(text), doubtful ? Style::Doubtful : Style::Plain};
 }
 
 Cell pressureCell(const Value& container) {
@@ -97,6 +101,12 @@ void printNodeTop(const Context& context, const Value& report) {
     }
   }
   table.print(out, colors);
+  for (const Value& group : listAt(report, "groups")) {
+    if (!trueAt(group, "pending")) continue;
+    for (const Value& reason : listAt(group, "reasons")) {
+      if (const std::string* text = reason.asString()) out << printable(admin::textAt(group, "name")) << " waits: " << printable(*text) << "\n";
+    }
+  }
   for (const Value& name : listAt(report, "absent")) {
     if (const std::string* text = name.asString()) out << "nothing was found of " << printable(*text) << "\n";
   }

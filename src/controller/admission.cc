@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "allocation/isolation_room.h"
+#include "allocation/reason_text.h"
 #include "controller/instance_reconciler.h"
 #include "model/owned_floor.h"
 #include "objects/quantity.h"
@@ -65,13 +67,28 @@ ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const Tena
   return group;
 }
 
-void InstanceReconciler::refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing) {
+// The plan's own sentences (allocation/reason_text.h).
+std::string InstanceReconciler::shortageText(const ServiceRecord& record, const allocation::UnitShortage& shortage) const {
+  std::string text;
+  for (const allocation::Reason& reason : allocation::shortageReasons(record.group, shortage)) {
+    const auto other = std::find_if(records_.begin(), records_.end(), [&](const auto& one) { return one.second.group == reason.other; });
+    const std::string name = reason.other.valid() && other != records_.end() ? other->second.service.serviceName().path() : std::string();
+    text += (text.empty() ? "" : "; ") + allocation::reasonText(reason, {}, name).sentence;
+  }
+  return text;
+}
+
+void InstanceReconciler::refuseClaim(ServiceRecord& record, const TenantView& tenant, const CpuClaim& wanted, MilliCpu missing) {
   std::string kept;
   if (record.admitted) {
     kept = "; it keeps its floor of " + objects::cpusText(record.admittedClaim.floor);
     if (record.admittedClaim.isolation != wanted.isolation) kept += " and isolation " + std::string(isolationName(record.admittedClaim.isolation));
   }
   const std::string beside = objects::cpusText(missing) + " CPU missing beside the floors of the services that run" + kept;
+  if (const auto shortage = ports_.allocation.unitShortage(groupOf(record, tenant, wanted))) {
+    record.obstacles.push_back({"Allocated", "IsolationImpossible", shortageText(record, *shortage) + ". " + beside});
+    return;
+  }
   if (wanted.isolation == Isolation::None) {
     record.obstacles.push_back({"Allocated", "InsufficientCpu",
                                 "minCpus " + objects::cpusText(wanted.floor) + " does not fit: " + beside +
@@ -79,20 +96,12 @@ void InstanceReconciler::refuseClaim(ServiceRecord& record, const CpuClaim& want
     return;
   }
   const IsolationTerms terms = ports_.allocation.isolationTerms(wanted.isolation);
-  const std::string level(isolationName(wanted.isolation));
-  const std::string owns = objects::cpusText(ownedFloor(wanted.floor, terms.unitCpus));
-  if (terms.units <= 1) {
-    record.obstacles.push_back(
-        {"Allocated", "IsolationImpossible",
-         fmt::format("isolation {} owns whole {}, and this machine is one of them, {} CPU: nobody else can run here with it; {}. "
-                     "Choose a lower isolation, or remove the other services",
-                     level, terms.named, terms.unitCpus, beside)});
-    return;
-  }
-  record.obstacles.push_back({"Allocated", "InsufficientCpu",
-                              fmt::format("isolation {} with minCpus {} owns {} CPU, whole {} of {} CPU, and that does not fit: {}. Choose a lower "
-                                          "isolation or minCpus here or elsewhere, or remove a service",
-                                          level, objects::cpusText(wanted.floor), owns, terms.named, terms.unitCpus, beside)});
+  record.obstacles.push_back(
+      {"Allocated", "InsufficientCpu",
+       fmt::format("isolation {} with minCpus {} owns {} CPU, whole {} of {} CPU, and that does not fit: {}. Lower minCpus or isolation here or "
+                   "elsewhere, or remove a service",
+                   isolationName(wanted.isolation), objects::cpusText(wanted.floor), objects::cpusText(ownedFloor(wanted.floor, terms.unitCpus)),
+                   terms.named, terms.unitCpus, beside)});
 }
 
 // A claim that does not fit leaves a newcomer out, and the group of a running service as it was. What asks for no more than before always fits.
@@ -105,7 +114,7 @@ bool InstanceReconciler::admitFloor(ServiceRecord& record, const TenantView& ten
   if (missing.value <= 0) {
     record.admittedClaim = wanted;
   } else {
-    refuseClaim(record, wanted, missing);
+    refuseClaim(record, tenant, wanted, missing);
     if (!record.admitted) {
       // It was admitted once and lost its floor with the CPUs that went: what still runs gives way.
       for (InstanceRecord& instance : record.instances) endInstance(record, instance);

@@ -191,15 +191,17 @@ TEST_F(Admission, AnIsolatedNewcomerThatDoesNotFitNamesWhatIsMissing) {
   settle();
   putService("b", kIsolated(Isolation::Core));
   settle();
-  EXPECT_EQ(condition("b", "Ready"), "False/InsufficientCpu");
+  EXPECT_EQ(condition("b", "Ready"), "False/IsolationImpossible");
   EXPECT_EQ(
-      message("b", "Allocated").rfind("isolation core with minCpus 0 owns 2 CPU, whole cores of 2 CPU, and that does not fit: 1 CPU missing", 0), 0U)
-      << message("b", "Allocated");
+      message("b", "Allocated"),
+      "isolation core cannot be had: it needs 1 core to itself, and of the 2 here the guarantees of others leave none; n/a is guaranteed 3 CPUs; "
+      "without isolation it would fit; what else would help: guarantees of others (minCpus, isolation) that are 1 CPU less, or a larger machine. "
+      "1 CPU missing beside the floors of the services that run");
   EXPECT_EQ(allocation.groups.size(), 1U);
   putService("b", kIsolated(Isolation::Node));
   settle();
   EXPECT_EQ(condition("b", "Allocated"), "False/IsolationImpossible");
-  EXPECT_NE(message("b", "Allocated").find("this machine is one of them, 4 CPU: nobody else can run here with it; 3 CPU missing"), std::string::npos)
+  EXPECT_NE(message("b", "Allocated").find("this machine is a single NUMA node, and nobody else could run beside it"), std::string::npos)
       << message("b", "Allocated");
   EXPECT_EQ(condition("a", "Ready"), "True/Serving") << "it is the newcomer who is refused";
   remove("a");

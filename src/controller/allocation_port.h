@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "allocation/isolation_room.h"
 #include "base/units.h"
 #include "model/ids.h"
 #include "model/isolation.h"
@@ -54,6 +55,8 @@ class AllocationPort {
   // Milli-CPUs that are missing for this group's floor beside the others' (an older form of it not counted); 0: it fits.
   [[nodiscard]] virtual MilliCpu missingForFloor(const ServiceGroup& group) const = 0;
   [[nodiscard]] virtual IsolationTerms isolationTerms(Isolation level) const = 0;
+  // Of a group whose floor is missing: why its isolation cannot be had; nothing: it is its floor that does not fit.
+  [[nodiscard]] virtual std::optional<allocation::UnitShortage> unitShortage(const ServiceGroup& group) const = 0;
   virtual void setGroup(const ServiceGroup& group) = 0;
   virtual void removeGroup(GroupId group) = 0;
   // expected: of memory, what it is let in with.

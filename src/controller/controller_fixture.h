@@ -17,6 +17,7 @@
 #include "memory/memory_object_store.h"
 #include "model/owned_floor.h"
 #include "objects/encode.h"
+#include "testing/machine_generator.h"
 #include "testing/manual_loop.h"
 
 namespace coterie::controller {
@@ -183,6 +184,23 @@ class FakeAllocation final : public AllocationPort {
     const int all = static_cast<int>(capacity.value / 1000);
     return level == Isolation::Core ? IsolationTerms{2, all / 2, "cores", "memory bandwidth stays shared"}
                                     : IsolationTerms{all, 1, "NUMA nodes", "nothing"};
+  }
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const ServiceGroup& group) const override {
+    const Machine machine = testing::regularMachine("cores", {1, 1, 0, static_cast<int>(capacity.value / 2000), 2});
+    allocation::Snapshot snapshot;
+    snapshot.machine = &machine;
+    const auto stateOf = [](const ServiceGroup& one) {
+      allocation::GroupState state;
+      state.id = one.id;
+      state.floor = one.floor;
+      state.isolation = one.isolation;
+      state.containers.resize(1);
+      return state;
+    };
+    for (const auto& [id, other] : groups) {
+      if (id != group.id) snapshot.groups.push_back(stateOf(other));
+    }
+    return allocation::unitShortage(snapshot, stateOf(group));
   }
   void setGroup(const ServiceGroup& group) override {
     groups[group.id] = group;

@@ -88,7 +88,7 @@ struct InstanceSummary {
 struct WidthSummary {
   int inForce{1};                                     // threads of one run of an instance that is started now
   std::vector<allocation::RunTime> curve;             // as far as measured
-  std::optional<allocation::WidthQuestion> question;  // of the last window; none yet: it has no objective, or nothing was seen
+  std::optional<allocation::WidthQuestion> question;  // the last window's load on the CPUs of now; none: nothing was seen, or it may have one CPU
   std::optional<allocation::WidthChoice> choice;      // the proposal
   std::string held;                                   // why the proposal is not followed; empty: it is
   Bytes shared;                                       // weights that its instances have in memory once; 0: each has a copy
@@ -179,7 +179,8 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   [[nodiscard]] Room roomFor(const ServiceRecord& self, const TenantView* tenant) const;
   [[nodiscard]] ServiceGroup groupOf(const ServiceRecord& record, const TenantView& tenant, const CpuClaim& claim) const;
   [[nodiscard]] int unitCpus(Isolation isolation) const;  // 0: it is not isolated
-  void refuseClaim(ServiceRecord& record, const CpuClaim& wanted, MilliCpu missing);
+  void refuseClaim(ServiceRecord& record, const TenantView& tenant, const CpuClaim& wanted, MilliCpu missing);
+  [[nodiscard]] std::string shortageText(const ServiceRecord& record, const allocation::UnitShortage& shortage) const;
   [[nodiscard]] int mostCpusOf(const ServiceRecord& record) const;
   [[nodiscard]] int ownLanesOf(const ServiceRecord& record) const;
   [[nodiscard]] int lanesOf(const ServiceRecord& record) const { return ownLanesOf(record) * (config_.loanLanes ? 2 : 1); }
@@ -211,6 +212,7 @@ class InstanceReconciler final : public ContainerRuntime::Listener {
   void lookAtWidths();
   void lookAtWidth(ServiceRecord& record, const GroupLoad& load);
   [[nodiscard]] bool mayWiden(const ServiceRecord& record) const;
+  [[nodiscard]] std::optional<allocation::WidthQuestion> widthQuestionNow(const ServiceRecord& record) const;
   [[nodiscard]] allocation::WidthQuestion questionOf(const ServiceRecord& record, const GroupLoad& load) const;
   void closeWindow(ServiceRecord& record, const GroupLoad& load);
   void setWidth(ServiceRecord& record, int width, const std::string& why);

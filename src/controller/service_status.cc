@@ -279,10 +279,11 @@ ServiceSummary InstanceReconciler::summaryOf(const ServiceName& name, const Serv
   if (record.memory.measured) summary.measuredMemory = record.memory.limit;
   summary.obstacles = record.obstacles;
   summary.conditions = record.conditions;
+  const auto question = widthQuestionNow(record);
   summary.width = {record.width.inForce,
                    record.width.curve,
-                   record.width.question,
-                   record.width.choice,
+                   question,
+                   question ? std::optional(allocation::chooseWidth(*question)) : std::nullopt,
                    record.width.held.empty() ? record.width.unmeasured : record.width.held,
                    record.width.prepared ? record.width.prepared->size() : Bytes(0)};
   for (const InstanceRecord& instance : record.instances) {

@@ -138,6 +138,18 @@ allocation::WidthQuestion InstanceReconciler::questionOf(const ServiceRecord& re
   return question;
 }
 
+// What was seen in the last window, on the CPUs that it has now: they may be others since, its own instead of the pool's, and the answer with them.
+std::optional<allocation::WidthQuestion> InstanceReconciler::widthQuestionNow(const ServiceRecord& record) const {
+  std::optional<allocation::WidthQuestion> question = mayWiden(record) ? record.width.question : std::nullopt;
+  if (!question) return question;
+  if (const std::optional<GroupLoad> load = ports_.allocation.loadOf(record.group)) {
+    question->cpus = load->cpus;
+    question->poolShare = load->poolShare;
+    question->nodesSpanned = load->nodes;
+  }
+  return question;
+}
+
 void InstanceReconciler::closeWindow(ServiceRecord& record, const GroupLoad& load) {
   WidthRecord& width = record.width;
   width.question = questionOf(record, load);

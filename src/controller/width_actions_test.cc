@@ -263,6 +263,29 @@ TEST_F(WidthStory, LosingTheObjectiveOrTheCpusNarrowsAgain) {
   EXPECT_EQ(newest().width, 1);
 }
 
+// The pool's answer was shown for a while to who had a CPU of its own, and for ever to who may have one CPU only.
+TEST_F(WidthStory, TheProposalIsOfTheCpusThatItHasNow) {
+  allocation.load = GroupLoad{0, MilliCpu(500), 1, MilliRps(0), 0, 0};
+  serveA(Millis(60));
+  busy(1, 2);
+  loop.advance(Seconds(25));
+  settle();
+  ASSERT_TRUE(width().choice);
+  ASSERT_EQ(width().choice->reason, allocation::WidthReason::PoolMember);
+  allocation.load->cpus = 1;  // isolated: CPU 0 is its own
+  allocation.load->poolShare = MilliCpu(0);
+  ASSERT_TRUE(width().choice);
+  EXPECT_EQ(width().question->cpus, 1);
+  EXPECT_EQ(width().choice->reason, allocation::WidthReason::ObjectiveNotMet) << "80 ms by one thread";
+  allocation.load->cpus = 0;
+  allocation.load->poolShare = MilliCpu(400);
+  EXPECT_EQ(width().choice->reason, allocation::WidthReason::PoolMember);
+  EXPECT_EQ(width().question->poolShare, MilliCpu(400));
+  allocation.load->cpus = 1;
+  serveA(Millis(60), [](ModelServiceSpec& spec) { spec.maxCpus = MilliCpu(1000); });
+  EXPECT_FALSE(width().choice) << "there is nothing to choose";
+}
+
 TEST_F(WidthStory, WideServersAreAsManyAsInstancesMayBe) {
   services.reset();
   config.machineCpus = 4;

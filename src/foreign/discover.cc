@@ -176,8 +176,8 @@ class Search {
       if (seen.owner != kNone) byRoot[seen.root].push_back(&seen);
     }
     for (auto& [root, members] : byRoot) {
-      std::sort(members.begin(), members.end(), [root = root](const Seen* a, const Seen* b) {
-        return std::tuple(a->process->pid != root, began(*a)) < std::tuple(b->process->pid != root, began(*b));
+      std::sort(members.begin(), members.end(), [own = root](const Seen* a, const Seen* b) {
+        return std::tuple(a->process->pid != own, began(*a)) < std::tuple(b->process->pid != own, began(*b));
       });
       const Seen& first = *members.front();
       FoundContainer container{std::to_string(root) + "@" + std::to_string(first.process->started), first.owner, {}, processesOf(members)};

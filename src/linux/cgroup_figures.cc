@@ -36,6 +36,13 @@ void addNodes(std::string_view line, std::int64_t unit, std::map<int, std::int64
   }
 }
 
+ContainerCpu withTime(Nanos used, std::string_view cpuStat) {
+  ContainerCpu cpu = throttleFigures(cpuStat).value_or(ContainerCpu{});
+  cpu.used = used;
+  cpu.timed = true;
+  return cpu;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> numberOf(std::string_view text, std::string_view key) {
@@ -46,16 +53,21 @@ std::optional<std::int64_t> numberOf(std::string_view text, std::string_view key
   return std::nullopt;
 }
 
+std::optional<ContainerCpu> throttleFigures(std::string_view cpuStat) {
+  const auto periods = numberOf(cpuStat, "nr_throttled");
+  if (!periods) return std::nullopt;
+  const auto nanos = numberOf(cpuStat, "throttled_time");
+  return ContainerCpu{{}, *periods, nanos ? Nanos(*nanos) : Nanos(Micros(numberOf(cpuStat, "throttled_usec").value_or(0))), false};
+}
+
 std::optional<ContainerCpu> cpuFigures(std::string_view cpuStat) {
   const auto used = numberOf(cpuStat, "usage_usec");
-  if (!used) return std::nullopt;
-  return ContainerCpu{Micros(*used), numberOf(cpuStat, "nr_throttled").value_or(0), Micros(numberOf(cpuStat, "throttled_usec").value_or(0))};
+  return used ? std::optional(withTime(Micros(*used), cpuStat)) : std::nullopt;
 }
 
 std::optional<ContainerCpu> cpuFigures(std::string_view cpuacctUsage, std::string_view cpuStat) {
   const auto used = leadingNumber(cpuacctUsage);
-  if (!used) return std::nullopt;
-  return ContainerCpu{Nanos(*used), numberOf(cpuStat, "nr_throttled").value_or(0), Nanos(numberOf(cpuStat, "throttled_time").value_or(0))};
+  return used ? std::optional(withTime(Nanos(*used), cpuStat)) : std::nullopt;
 }
 
 std::optional<ContainerPressure> pressureFigures(std::string_view pressure) {

@@ -20,6 +20,8 @@ namespace coterie::linux {
 // cpu.stat of version 2, which has the CPU time; of version 1, where that is in cpuacct.usage.
 [[nodiscard]] std::optional<ContainerCpu> cpuFigures(std::string_view cpuStat);
 [[nodiscard]] std::optional<ContainerCpu> cpuFigures(std::string_view cpuacctUsage, std::string_view cpuStat);
+// Of a cpu.stat of either version throttling alone, the CPU time not known; nullopt: it counts none.
+[[nodiscard]] std::optional<ContainerCpu> throttleFigures(std::string_view cpuStat);
 [[nodiscard]] std::optional<ContainerPressure> pressureFigures(std::string_view pressure);
 // v2: anon and file; v1: the totals, with what is below.
 [[nodiscard]] ContainerResident memoryFigures(std::string_view memoryStat);

@@ -11,7 +11,7 @@
 namespace coterie::linux {
 
 void CgroupMeter::open(InstanceId id, int pid, const std::string& cgroup) {
-  const CgroupDirectories own = ownCgroups(pid, cgroup);
+  const CgroupDirectories own = places_(pid, cgroup);
   Container container;
   const auto v1 = [&](const char* controller, const char* file) {
     const auto found = own.v1.find(controller);
@@ -22,7 +22,8 @@ void CgroupMeter::open(InstanceId id, int pid, const std::string& cgroup) {
     return KeptFile(!path.empty() || !own.v2 ? std::move(path) : *own.v2 + v2File);
   };
   container.usage = KeptFile(v1("cpuacct", "/cpuacct.usage"));
-  container.cpuStat = container.usage.named() ? KeptFile(v1("cpu", "/cpu.stat")) : KeptFile(own.v2 ? *own.v2 + "/cpu.stat" : "");
+  container.throttles = container.usage.named() ? either("cpu", "/cpu.stat", "/cpu.stat") : KeptFile(v1("cpu", "/cpu.stat"));
+  container.cpuStat = KeptFile(!container.usage.named() && own.v2 ? *own.v2 + "/cpu.stat" : "");
   container.pressure = KeptFile(own.v2 ? *own.v2 + "/cpu.pressure" : "");
   container.cpus = either("cpuset", "/cpuset.effective_cpus", "/cpuset.cpus.effective");
   container.mems = either("cpuset", "/cpuset.effective_mems", "/cpuset.mems.effective");
@@ -40,14 +41,20 @@ CgroupMeter::Container* CgroupMeter::find(InstanceId id) {
 std::optional<ContainerCpu> CgroupMeter::cpu(InstanceId id) {
   Container* container = find(id);
   if (container == nullptr) return std::nullopt;
-  if (!container->usage.named()) return cpuFigures(container->cpuStat.read().value_or(""));
-  auto usage = container->usage.read();
-  if (!usage) return std::nullopt;
-  if (*usage != container->lastUsage || container->lastCpuStat.empty()) {  // who did not run was not throttled
-    container->lastCpuStat = container->cpuStat.read().value_or("");
-    container->lastUsage = std::move(*usage);
+  if (container->usage.named()) {
+    auto usage = container->usage.read();
+    if (!usage) return std::nullopt;
+    if (*usage != container->lastUsage || container->lastThrottles.empty()) {  // who did not run was not throttled
+      container->lastThrottles = container->throttles.read().value_or("");
+      container->lastUsage = std::move(*usage);
+    }
+    return cpuFigures(container->lastUsage, container->lastThrottles);
   }
-  return cpuFigures(container->lastUsage, container->lastCpuStat);
+  const auto throttling = container->throttles.named() ? throttleFigures(container->throttles.read().value_or("")) : std::nullopt;
+  auto cpu = container->cpuStat.named() ? cpuFigures(container->cpuStat.read().value_or("")) : std::nullopt;
+  if (!cpu) return throttling;
+  if (throttling) cpu->throttledPeriods = throttling->throttledPeriods, cpu->throttled = throttling->throttled;
+  return cpu;
 }
 
 std::optional<ContainerQuota> CgroupMeter::quota(InstanceId id) {

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -178,6 +181,69 @@ TEST(CgroupFigures, TheKernelsTexts) {
   EXPECT_EQ(*cpuMaxFigures("50000 100000\n"), (CpuLimit{50'000, 100'000, 0}));
   EXPECT_EQ(cpuMaxFigures("50000 100000\n")->cpus(), MilliCpu(500));
   for (const char* nonsense : {"", "max", "a b\n", "5\n"}) EXPECT_FALSE(cpuMaxFigures(nonsense)) << nonsense;
+}
+
+// Containers as the hierarchies of one machine or another show them, as files.
+class FileContainer {
+ public:
+  FileContainer() { std::filesystem::create_directories(root_); }
+  ~FileContainer() { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path, std::ios::trunc) << text;
+  }
+  linux::CgroupMeter meter(const std::vector<std::string>& v1, bool v2) {
+    linux::CgroupDirectories own;
+    for (const std::string& controller : v1) own.v1[controller] = root_ + "/" + controller;
+    if (v2) own.v2 = root_ + "/v2";
+    return linux::CgroupMeter([own](int, const std::string&) { return own; });
+  }
+
+ private:
+  std::string root_ = ::testing::TempDir() + "coterie_meter_" + std::to_string(::getpid());
+};
+
+constexpr const char* kV1Stat = "nr_periods 9\nnr_throttled 4\nthrottled_time 5000\n";
+constexpr const char* kV2Stat = "usage_usec 1500\nuser_usec 1000\nsystem_usec 500\nnr_periods 8\nnr_throttled 3\nthrottled_usec 7\n";
+
+// Throttling is counted by cpu, CPU time by cpuacct or version 2: each wherever it is, whether or not the other is there.
+TEST(CgroupMeter, ThrottlingIsReadWhereCpuIsWhereverCpuTimeIsCounted) {
+  struct Row {
+    const char* name;
+    std::vector<std::string> v1;
+    bool v2;
+    std::optional<ContainerCpu> seen;
+  };
+  const Row rows[] = {
+      {"cpu and cpuacct of version 1", {"cpu", "cpuacct"}, false, ContainerCpu{Nanos(95413), 4, Nanos(5000)}},
+      {"cpu without cpuacct", {"cpu"}, false, ContainerCpu{Nanos(0), 4, Nanos(5000), false}},
+      {"cpu without cpuacct, and a cgroup of version 2", {"cpu"}, true, ContainerCpu{Micros(1500), 4, Nanos(5000)}},
+      {"cpuacct alone", {"cpuacct"}, false, ContainerCpu{Nanos(95413), 0, Nanos(0)}},
+      {"cpuacct alone, cpu of version 2", {"cpuacct"}, true, ContainerCpu{Nanos(95413), 3, Micros(7)}},
+      {"version 2", {}, true, ContainerCpu{Micros(1500), 3, Micros(7)}},
+      {"neither", {"memory"}, false, std::nullopt},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    FileContainer files;
+    files.write("/cpu/cpu.stat", kV1Stat);
+    files.write("/cpuacct/cpuacct.usage", "95413\n");
+    files.write("/v2/cpu.stat", kV2Stat);
+    linux::CgroupMeter meter = files.meter(row.v1, row.v2);
+    meter.open(InstanceId(1), 7, "/docker/x");
+    EXPECT_EQ(meter.cpu(InstanceId(1)), row.seen);
+    EXPECT_EQ(meter.cpu(InstanceId(1)), row.seen) << "again";
+  }
+}
+
+TEST(CgroupMeter, ThrottlingAloneIsFollowed) {
+  FileContainer files;
+  files.write("/cpu/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n");
+  linux::CgroupMeter meter = files.meter({"cpu"}, false);
+  meter.open(InstanceId(1), 7, "/docker/x");
+  EXPECT_EQ(meter.cpu(InstanceId(1)), (ContainerCpu{{}, 0, {}, false}));
+  files.write("/cpu/cpu.stat", kV1Stat);
+  EXPECT_EQ(meter.cpu(InstanceId(1)), (ContainerCpu{{}, 4, Nanos(5000), false}));
 }
 
 // The kernel refuses a quota below the burst (in-node facts: "lower burst first"): each row is tried on it.

@@ -111,9 +111,15 @@ bool hasMask(int tid, const std::string& mask) {
 
 void allowManyFiles() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  constexpr rlim_t kRoom = 8192;  // 8 bytes each
+  if (limit.rlim_cur <= kRoom) return;
+  const UniqueFd any = openFor("/", O_PATH | O_CLOEXEC);
+  const UniqueFd last(any ? ::fcntl(any.get(), F_DUPFD_CLOEXEC, static_cast<int>(kRoom) - 1) : -1);  // closed again, the table stays
 }
 
 std::optional<ProcessStat> readStat(const std::string& path) {

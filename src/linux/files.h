@@ -29,7 +29,9 @@ namespace coterie::linux {
 [[nodiscard]] std::string affinityMask(const CpuSet& cpus);
 // May a thread run exactly where this mask (of affinityMask) says? One system call.
 [[nodiscard]] bool hasMask(int tid, const std::string& mask);
-// The soft limit of open files, up to the hard one: a container costs more than a dozen, and 1024 is a common soft limit.
+// The soft limit of open files, up to the hard one: a container costs more than a dozen, and 1024 is a common soft limit. And a
+// table with room for 8192: each time that it doubles in a process with threads, whoever opens a file waits 10 to 20 ms for the kernel (an RCU grace
+// period). Call it before there are threads.
 void allowManyFiles();
 // State letter (R, S, Z, ...), parent (field 4), flags (field 9) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
 struct ProcessStat {

@@ -13,6 +13,7 @@
 
 #include "linux/files.h"
 #include "linux/hwloc_xml.h"
+#include "linux/synthetic_limits.h"
 
 namespace coterie::linux {
 namespace {
@@ -148,6 +149,7 @@ Result<Topology> loadXml(const std::string& path) {
 }
 
 Result<Topology> loadSynthetic(const std::string& text) {
+  if (const Status size = checkSyntheticSize(text); !size) return size.error();
   Result<Topology> topology = start();
   if (!topology) return topology;
   // hwloc wants the threads named; people end with the cores.

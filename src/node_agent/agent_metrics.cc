@@ -58,7 +58,7 @@ void AgentMetrics::fillGroup(const GroupReport& group) {
   gauge("coterie_agent_group_demand_cpus", "What it could use now.", group.demand);
   gauge("coterie_agent_group_used_cpus", "What its threads use.", group.use.used);
   gauge("coterie_agent_group_wanted_cpus", "Threads that run or wait for a CPU.", group.use.wanted);
-  registry_.gauge({"coterie_agent_group_pending", "1 while its floor does not fit.", kGroup})
+  registry_.gauge({"coterie_agent_group_pending", "1 while its floor or its isolation cannot be had.", kGroup})
       .with({group.tenant, group.name})
       .set(group.pending ? 1 : 0);
   for (const ContainerReport& container : group.containers) fillContainer(group, container);
@@ -79,7 +79,7 @@ void AgentMetrics::fillContainer(const GroupReport& group, const ContainerReport
   gauge("coterie_agent_container_hint_not_taken_up", "1 while it runs more threads than it was told.",
         container.hint == HintSeen::NotTakenUp ? 1 : 0);
   if (const auto& cpu = container.seen.cpu) {
-    counter("coterie_agent_container_cpu_seconds_total", "CPU time of all its threads.", cpu->used.count(), Unit::Nanos);
+    if (cpu->timed) counter("coterie_agent_container_cpu_seconds_total", "CPU time of all its threads.", cpu->used.count(), Unit::Nanos);
     counter("coterie_agent_container_throttled_periods_total", "Periods in which its quota was used up.", cpu->throttledPeriods);
     counter("coterie_agent_container_throttled_seconds_total", "Time that its quota held it back, added over CPUs.", cpu->throttled.count(),
             Unit::Nanos);

@@ -46,7 +46,7 @@ void ContainerWatch::readCpu(InstanceId id, Watched& watched, Instant now, bool 
   if (cpu && before && cpu->used >= before->used) {
     const Nanos ran = cpu->used - before->used;
     watched.seen.ran += ran;
-    watched.atRest = ran * 1000 < span * kBusyPermille;
+    watched.atRest = cpu->timed && ran * 1000 < span * kBusyPermille;
     if (const std::int64_t periods = cpu->throttledPeriods - before->throttledPeriods; periods > 0) {
       watched.throttles.emplace_back(now, periods);
       watched.seen.throttledLately += periods;
@@ -107,7 +107,7 @@ const ContainerWatch::Seen* ContainerWatch::seen(InstanceId id) const {
 
 std::optional<Nanos> ContainerWatch::takeRan(InstanceId id) {
   const auto found = watched_.find(id);
-  if (found == watched_.end() || !found->second.seen.cpu) return std::nullopt;
+  if (found == watched_.end() || !found->second.seen.cpu || !found->second.seen.cpu->timed) return std::nullopt;
   return std::exchange(found->second.seen.ran, Nanos{0});
 }
 

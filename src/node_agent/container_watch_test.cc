@@ -51,6 +51,20 @@ TEST(ContainerWatchTest, WhoRunsIsReadEachTenthOfASecondAndWhoRestsEachSecond) {
   EXPECT_GE(rig.meter.cpuReadings, 10) << "who wakes is noticed within a second";
 }
 
+// Version 1 with cpu and without cpuacct: throttling is counted, CPU time is not, so it is looked for among the threads.
+TEST(ContainerWatchTest, ThrottlingIsNoticedWhereCpuTimeIsNotCounted) {
+  WatchRig rig;
+  rig.open(1);
+  rig.figures(1).cpu.timed = false;
+  rig.live(5s, 1, 0ms);
+  EXPECT_EQ(rig.watch.takeRan(InstanceId(1)), std::nullopt) << "nobody knows that it rested";
+  EXPECT_TRUE(rig.throttled.empty());
+  rig.figures(1).cpu.throttledPeriods += 3;
+  rig.live(200ms, 1, 0ms);
+  EXPECT_EQ(rig.throttled, std::vector<InstanceId>{InstanceId(1)});
+  EXPECT_EQ(rig.watch.seen(InstanceId(1))->throttledLately, 3);
+}
+
 TEST(ContainerWatchTest, WhoIsWatchedCloselyIsReadOftenAlsoAtRest) {
   WatchRig rig;
   rig.open(1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/isolation_room.h"
 #include "allocation/layout.h"
 #include "allocation/reason_text.h"
 #include "base/log.h"
@@ -212,9 +213,9 @@ void NodeAgent::hintFor(InstanceId id, const CpuSet& loans) {
 void NodeAgent::pendingChanged(GroupId group, bool pending) {
   const std::string& name = config_.file.groups[indexOf(group)].name;
   if (pending) {
-    log::warning("agent", name + ": its floor does not fit any more; it keeps the CPUs it has. Lower minCpus of some group");
+    log::warning("agent", name + ": its floor or its isolation cannot be had any more; it keeps the CPUs it has. `coterie top --node` says why");
   } else {
-    log::info("agent", name + ": its floor fits again");
+    log::info("agent", name + ": its floor and its isolation fit again");
   }
 }
 
@@ -314,10 +315,18 @@ void NodeAgent::planObserved() {
     made.inPool = target.inPool;
     made.pending = target.pending;
     for (std::size_t c = 0; c < ids.size(); ++c) made.homes[ids[c]] = target.containers[c].home;
-    for (const allocation::Reason& reason : plan.plan.reasons) {
-      if (reason.group == target.id && reason.code != allocation::ReasonCode::LendingOff)
-        made.reasons.push_back(allocation::reasonText(reason, tenantOf(g)).sentence);
-    }
+    addReasons(made, g, plan.plan.reasons, target.id, [&](GroupId id) { return std::next(members.begin(), id.value)->first; });
+  }
+}
+
+// id, groupOf: the group and those that its reasons name, as the planner knows them.
+void NodeAgent::addReasons(GroupPlan& plan, std::size_t group, const std::vector<allocation::Reason>& reasons, GroupId id,
+                           const std::function<std::size_t(GroupId)>& groupOf) const {
+  plan.waitsFor = allocation::impossibleIsolation(reasons, id);
+  for (const allocation::Reason& reason : reasons) {
+    if (reason.group != id || reason.code == allocation::ReasonCode::LendingOff) continue;
+    const std::string other = reason.other.valid() ? config_.file.groups[groupOf(reason.other)].name : std::string();
+    plan.reasons.push_back(allocation::reasonText(reason, tenantOf(group), other).sentence);
   }
 }
 
@@ -336,10 +345,7 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
     }
-    for (const allocation::Reason& reason : view->reasons) {
-      if (reason.code != allocation::ReasonCode::LendingOff)
-        made.reasons.push_back(allocation::reasonText(reason, tenantOf(container.group)).sentence);
-    }
+    addReasons(made, container.group, view->reasons, idOf(container.group), indexOf);
     if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
   return plans;
@@ -402,6 +408,7 @@ AgentReport NodeAgent::report() {
     group.entitlement = plan.entitlement;
     group.inPool = plan.inPool;
     group.pending = plan.pending;
+    group.waitsFor = plan.waitsFor;
     group.hinted = config_.file.groups[g].hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
@@ -414,6 +421,7 @@ AgentReport NodeAgent::report() {
     group.demand = foreign::foreignDemand(group.use, ownedBy(plan));
     report.groups.push_back(std::move(group));
   }
+  if (std::string said = poolRemark(report); !said.empty()) report.remarks.push_back(std::move(said));
   addForecasts(report);
   return report;
 }

@@ -87,6 +87,7 @@ class NodeAgent final : private agent::Drc::Listener {
     MilliCpu entitlement;
     bool inPool{false};
     bool pending{false};
+    Isolation waitsFor{Isolation::None};  // pending because this cannot be had
     std::vector<std::string> reasons;
     std::map<InstanceId, CpuSet> homes;
     std::set<InstanceId> contested;
@@ -133,6 +134,8 @@ class NodeAgent final : private agent::Drc::Listener {
   // node_agent.cc
   void planObserved();
   [[nodiscard]] Plans plansInForce() const;
+  void addReasons(GroupPlan& plan, std::size_t group, const std::vector<allocation::Reason>& reasons, GroupId id,
+                  const std::function<std::size_t(GroupId)>& groupOf) const;
   [[nodiscard]] MilliCpu ownedBy(const GroupPlan& plan) const;
   [[nodiscard]] ContainerReport containerReport(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   [[nodiscard]] static int threadsFor(const GroupPlan& plan, const CpuSet& home);

@@ -222,6 +222,49 @@ TEST(NodeAgentTest, AForecastForThePoolKnowsThatTheKernelDividesItAlike) {
   }
 }
 
+// The only node is red's: blue is told that, in words, while observing and while enforcing.
+TEST(NodeAgentTest, IsolationThatCannotBeHadIsSaidAsThatAndNotAsAFloor) {
+  const std::string yaml =
+      "groups:\n  - {name: red/s, tenant: red, isolation: core, minCpus: 1, members: [{command: \"red*\"}]}\n"
+      "  - {name: blue/s, tenant: blue, isolation: node, members: [{command: \"blue*\"}]}\n";
+  for (const Mode mode : {Mode::Observe, Mode::Enforce}) {
+    AgentRig rig;
+    rig.begin("red");
+    rig.begin("blue");
+    rig.start(yaml, mode);
+    rig.loop.advance(1s);
+    const AgentReport report = rig.node->report();
+    ASSERT_EQ(report.groups.size(), 2U);
+    EXPECT_FALSE(report.groups[0].pending);
+    EXPECT_TRUE(report.groups[1].pending);
+    EXPECT_EQ(report.groups[1].waitsFor, Isolation::Node);
+    const std::string said = rig.reasons(1);
+    for (const char* words : {"this machine is a single NUMA node", "red/s is guaranteed 1 CPU (isolation core)", "isolation core would fit"})
+      EXPECT_NE(said.find(words), std::string::npos) << words << "\n" << said;
+    EXPECT_EQ(said.find("minCpus needs"), std::string::npos) << said;
+    EXPECT_NE(reportText(report, false).find("waits (isolation node)"), std::string::npos);
+    EXPECT_EQ(*reportValue(report).find("groups")->asList()->at(1).find("waitsForIsolation")->asString(), "node");
+  }
+}
+
+// The runtime's weights are left alone, and whoever counts on a share of the pool is told so.
+TEST(NodeAgentTest, UnequalSharesOfThePoolAreRemarked) {
+  const auto remarksOf = [](const std::string& weights) {
+    AgentRig rig;
+    for (const char* name : {"a", "b", "c"}) rig.begin(name);
+    rig.start("tenants: [" + weights +
+                  "]\ngroups:\n  - {name: a, tenant: a, members: [{command: a}]}\n"
+                  "  - {name: b, tenant: b, members: [{command: b}]}\n  - {name: c, tenant: c, members: [{command: c}]}\n",
+              Mode::Observe);
+    rig.loop.advance(1s);
+    return rig.node->report().remarks;
+  };
+  EXPECT_TRUE(remarksOf("{name: a, weight: 700}, {name: b, weight: 50}, {name: c, weight: 50}").empty()) << "alike";
+  const std::vector<std::string> remarks = remarksOf("{name: a, weight: 700}, {name: b, weight: 75}, {name: c, weight: 25}");
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(remarks[0].find("(b 0.38, c 0.12), are not enforced"), std::string::npos) << remarks[0];
+}
+
 // Servers of others cannot yield as our lanes do: a loan is given late, is told as threads, and ends within a tenth of a second.
 // A pod with its init and its pause, beside a small server: the pause goes to the pool, is told nothing, and the init's CPUs become the app's.
 TEST(NodeAgentTest, PauseContainersFollowThePoolAndAnInitsCpusBecomeTheApps) {

@@ -23,7 +23,7 @@ std::string useText(const foreign::Use& use) { return use.known() ? cpus(use.use
 std::string busyText(const foreign::Use& use) { return use.known() ? fmt::format("{} of {}", use.busyThreads, use.threads) : "-"; }
 
 std::string plannedText(const GroupReport& group, const ContainerReport& container) {
-  if (group.pending) return "waits";
+  if (group.pending) return group.waitsFor == Isolation::None ? "waits" : "waits (isolation " + std::string(isolationName(group.waitsFor)) + ")";
   const std::string loans = container.loans.empty() ? "" : " and " + container.loans.toString() + " lent";
   return (group.inPool ? "pool " : "") + orNone(container.planned) + loans + (container.contested ? ", contested" : "");
 }
@@ -148,6 +148,23 @@ std::string_view hintSeenName(HintSeen seen) {
   return "none";
 }
 
+std::string poolRemark(const AgentReport& report) {
+  std::vector<const GroupReport*> members;
+  for (const GroupReport& group : report.groups) {
+    if (group.inPool && !group.pending && !group.containers.empty()) members.push_back(&group);
+  }
+  const auto [least, most] =
+      std::minmax_element(members.begin(), members.end(), [](const GroupReport* a, const GroupReport* b) { return a->entitlement < b->entitlement; });
+  if (members.size() < 2 || (*most)->entitlement.value * 10 <= (*least)->entitlement.value * 11) return {};
+  std::string shares;
+  for (const GroupReport* one : members) shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", one->name, cpus(one->entitlement));
+  return fmt::format(
+      "the shares of the pool, CPUs {} ({}), are not enforced: where its groups want more than there is, the kernel divides it by the weights of "
+      "their cgroups, which are their runtime's to set and are left alone. A group that must have its share needs a CPU of its own (minCpus: 1), "
+      "or a weight from its runtime",
+      orNone(report.pool), shares);
+}
+
 std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:.2f} to {:.2f})", gain.likely, gain.low, gain.high); }
 
 std::string reportText(const AgentReport& report, bool colors) {
@@ -186,6 +203,7 @@ Value reportValue(const AgentReport& report) {
     one.set("demandMilliCpu", group.demand.value);
     one.set("inPool", group.inPool);
     one.set("pending", group.pending);
+    one.set("waitsForIsolation", isolationName(group.waitsFor));
     one.set("hinted", group.hinted);
     setUse(one, group.use);
     one.set("forecast", forecastValue(group.forecast));

@@ -13,6 +13,7 @@
 #include "foreign/forecast.h"
 #include "foreign/use_meter.h"
 #include "model/ids.h"
+#include "model/isolation.h"
 #include "model/value.h"
 #include "node_agent/agent_file.h"
 #include "node_agent/container_watch.h"
@@ -54,8 +55,9 @@ struct GroupReport {
   MilliCpu demand;
   bool inPool{false};
   bool pending{false};
-  bool hinted{false};  // it can be told its threads
-  foreign::Use use;    // of all containers
+  Isolation waitsFor{Isolation::None};  // pending because this cannot be had; None: not that
+  bool hinted{false};                   // it can be told its threads
+  foreign::Use use;                     // of all containers
   foreign::Forecast forecast;
   std::vector<std::string> reasons;  // sentences
   std::vector<ContainerReport> containers;
@@ -72,6 +74,8 @@ struct AgentReport {
   std::vector<std::string> remarks;
 };
 
+// What groups of the pool must know whose shares of it differ by more than a tenth: nobody enforces them. Empty: there are none.
+[[nodiscard]] std::string poolRemark(const AgentReport& report);
 // "1.68 (1.00 to 2.83)"
 [[nodiscard]] std::string gainText(const foreign::Gain& gain);
 // Lines for people; every group, container and reason is there.

@@ -45,7 +45,7 @@ LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
   const CpuSet loans = loansOf(target);
   LegendEntry entry{"group", fmt::format("group-{}", g + 1), groupFill(g), loans.empty() ? std::string{} : loanFill(g), LegendMark::None, {}, {}};
   const std::string head = fmt::format("{} {}: ", g + 1, node.file->groups[g].name);
-  const std::string place = target.pending ? "pending" : target.inPool ? "in the pool" : "CPUs " + shortened(homes.toString());
+  const std::string place = target.pending ? waitText(node, g) : target.inPool ? "in the pool" : "CPUs " + shortened(homes.toString());
   entry.text = head + place + (loans.empty() ? "" : ", borrows " + shortened(loans.toString()));
   entry.title = head + "tenant " + node.tenantOf(g).name + ", entitled to " + allocation::cpusText(target.entitlement);
   for (std::size_t c = 0; c < target.containers.size(); ++c) {
@@ -55,7 +55,7 @@ LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
     if (!container.loans.empty()) entry.title += ", borrows " + container.loans.toString();
   }
   for (const allocation::Reason& reason : node.plan.reasons) {
-    if (reason.group == target.id) entry.title += "\n" + allocation::reasonText(reason, node.tenantOf(g).name).sentence;
+    if (reason.group == target.id) entry.title += "\n" + textOf(node, reason).sentence;
   }
   return entry;
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "allocation/isolation_room.h"
 #include "allocation/newcomers.h"
 #include "allocation/objective.h"
 #include "allocation/selection.h"
@@ -159,6 +160,11 @@ std::optional<WidthProposal> widthOf(const NodePlan& node, std::size_t group) {
   return proposal;
 }
 
+// " (isolation node)"; nothing for none.
+std::string levelText(Isolation isolation) {
+  return isolation == Isolation::None ? std::string() : " (isolation " + std::string(isolationName(isolation)) + ")";
+}
+
 void addChanges(NodePlan& node) {
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
     const allocation::GroupTarget& target = node.plan.groups[g];
@@ -252,8 +258,20 @@ std::string costText(std::int64_t quarters) {
 std::string pendingText(const NodePlan& plan) {
   if (plan.pending.empty()) return {};
   std::string text = std::to_string(plan.pending.size()) + (plan.pending.size() == 1 ? " group is pending: " : " groups are pending: ");
-  for (std::size_t i = 0; i < plan.pending.size(); ++i) text += (i == 0 ? "" : ", ") + plan.file->groups[plan.pending[i]].name;
+  for (std::size_t i = 0; i < plan.pending.size(); ++i)
+    text += (i == 0 ? "" : ", ") + plan.file->groups[plan.pending[i]].name + levelText(waitsForIsolation(plan, plan.pending[i]));
   return text;
+}
+
+Isolation waitsForIsolation(const NodePlan& plan, std::size_t group) {
+  return allocation::impossibleIsolation(plan.plan.reasons, plan.plan.groups[group].id);
+}
+
+std::string waitText(const NodePlan& plan, std::size_t group) { return "pending" + levelText(waitsForIsolation(plan, group)); }
+
+allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason) {
+  const std::string other = reason.other.valid() ? plan.file->groups[at(reason.other.value)].name : std::string();
+  return allocation::reasonText(reason, plan.tenantOf(at(reason.group.value)).name, other);
 }
 
 std::string_view stepName(allocation::StepKind kind) {

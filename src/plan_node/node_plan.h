@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "allocation/decide.h"
+#include "allocation/reason_text.h"
 #include "allocation/width.h"
 #include "plan_node/groups_file.h"
 
@@ -73,8 +74,14 @@ struct NodePlan {
 [[nodiscard]] std::string_view stepName(allocation::StepKind kind);
 // Where an instance of the snapshot stands: the group, and its place among the group's containers.
 [[nodiscard]] std::size_t containerIndex(const NodePlan& plan, std::size_t group, InstanceId instance);
-// "1 group is pending: audio/speech"; empty if none is.
+// "1 group is pending: audio/speech", "(isolation node)" behind one that waits for that; empty if none is.
 [[nodiscard]] std::string pendingText(const NodePlan& plan);
+// The isolation for which a group waits, because it cannot be had; None: it does not wait, or for something else.
+[[nodiscard]] Isolation waitsForIsolation(const NodePlan& plan, std::size_t group);
+// "pending", "pending (isolation node)" of a group that waits.
+[[nodiscard]] std::string waitText(const NodePlan& plan, std::size_t group);
+// A reason of a group of the plan as a sentence, with the names of the file.
+[[nodiscard]] allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason);
 // "0", or "1 (sidecar)" of one that is no app.
 [[nodiscard]] std::string containerText(const NodePlan& plan, std::size_t group, std::size_t container);
 // Domains of that level that hold CPUs.

@@ -7,6 +7,7 @@
 
 #include "allocation/invariants.h"
 #include "plan_node/plan_json.h"
+#include "plan_node/plan_map.h"
 #include "plan_node/plan_rig.h"
 #include "plan_node/plan_table.h"
 #include "testing/machine_generator.h"
@@ -67,6 +68,34 @@ TEST(NodePlan, TheGroupThatCannotFitIsPendingAndNamed) {
   EXPECT_EQ(plan.pending, std::vector<std::size_t>{5});
   EXPECT_EQ(pendingText(plan), "1 group is pending: video/greedy");
   EXPECT_EQ(planText(plan).places.rows.back()[4], "pending");
+}
+
+// It was told that its floor does not fit; it has none.
+TEST(NodePlan, IsolationThatCannotBeHadIsSaidInEveryForm) {
+  const Machine machine = testing::machineNamed("2x2-nodes");
+  std::string yaml = "tenants:\n  - {name: a}\n  - {name: b}\ngroups:\n";
+  for (int g = 0; g < 5; ++g) yaml += "  - {name: n" + std::to_string(g) + ", tenant: " + (g % 2 == 0 ? "a" : "b") + ", isolation: node}\n";
+  const GroupsFile file = groupsFrom(yaml);
+  const NodePlan plan = planNode(machine, file, {});
+  ASSERT_EQ(plan.pending, std::vector<std::size_t>{4});
+  EXPECT_EQ(waitsForIsolation(plan, 4), Isolation::Node);
+  EXPECT_EQ(waitsForIsolation(plan, 3), Isolation::None);
+  EXPECT_EQ(pendingText(plan), "1 group is pending: n4 (isolation node)");
+  const PlanText text = planText(plan);
+  EXPECT_EQ(text.places.rows.back()[4], "pending (isolation node)");
+  ASSERT_GE(text.reasons[4].lines.size(), 6U) << "what, four who have it, what would help";
+  EXPECT_EQ(text.reasons[4].lines[0].reason, "IsolationImpossible");
+  EXPECT_NE(text.reasons[4].lines[0].sentence.find("it needs 1 NUMA node to itself, and of the 4 here"), std::string::npos);
+  EXPECT_EQ(text.reasons[4].lines[1].sentence.rfind("n0 is guaranteed ", 0), 0U) << text.reasons[4].lines[1].sentence;
+  const Value json = planValue(plan);
+  const Value& group = json.find("groups")->asList()->at(4);
+  EXPECT_EQ(*group.find("waitsForIsolation")->asString(), "node");
+  const Value& holder = group.find("reasons")->asList()->at(1);
+  EXPECT_EQ(*holder.find("other")->asString(), "n0");
+  EXPECT_EQ(*holder.find("isolation")->asString(), "node");
+  const std::string svg = planMap(plan);
+  EXPECT_NE(svg.find("5 n4: pending (isolation node)"), std::string::npos);
+  EXPECT_NE(svg.find("isolation node cannot be had"), std::string::npos) << "the tooltip";
 }
 
 TEST(NodePlan, OnceInForceNothingIsWrittenAndNobodyMoves) {

@@ -71,12 +71,15 @@ Value reasonsValue(const NodePlan& node, std::size_t group) {
   List list;
   for (const allocation::Reason& reason : node.plan.reasons) {
     if (reason.group != node.plan.groups[group].id) continue;
-    const allocation::ReasonText text = allocation::reasonText(reason, node.tenantOf(group).name);
+    const allocation::ReasonText text = textOf(node, reason);
     list.push_back(Map{{"reason", allocation::reasonName(reason.code)},
                        {"question", questionName(text.question)},
                        {"message", text.sentence},
                        {"a", reason.a},
-                       {"b", reason.b}});
+                       {"b", reason.b},
+                       {"c", reason.c},
+                       {"other", reason.other.valid() ? Value(node.file->groups[static_cast<std::size_t>(reason.other.value)].name) : Value()},
+                       {"isolation", isolationName(reason.isolation)}});
   }
   return {std::move(list)};
 }
@@ -116,6 +119,8 @@ Value groupsValue(const NodePlan& node) {
                        {"entitlementMilliCpu", target.entitlement.value},
                        {"inPool", target.inPool},
                        {"pending", target.pending},
+                       {"isolation", isolationName(entry.isolation)},
+                       {"waitsForIsolation", isolationName(waitsForIsolation(node, g))},
                        {"movedForBetterFit", target.moved},
                        {"cpuWeight", target.cpuWeight},
                        {"containers", containersValue(node, g)},

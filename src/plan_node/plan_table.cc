@@ -25,7 +25,7 @@ std::string cpuNumber(MilliCpu cpus) {
 std::string homeText(const NodePlan& node, std::size_t group, std::size_t container) {
   const allocation::GroupTarget& target = node.plan.groups[group];
   const CpuSet& home = target.containers[container].home;
-  if (target.pending) return "pending";
+  if (target.pending) return waitText(node, group);
   const bool pause = node.snapshot.groups[group].containers[container].role == ContainerRole::Pause;
   return target.inPool || (pause && home == node.plan.pool) ? "pool " + home.toString() : home.toString();
 }
@@ -49,7 +49,7 @@ std::vector<GroupReasons> reasonsOf(const NodePlan& node) {
   for (const GroupEntry& group : node.file->groups) all.push_back({group.name, {}});
   for (const allocation::Reason& reason : node.plan.reasons) {
     const auto g = static_cast<std::size_t>(reason.group.value);
-    all[g].lines.push_back({std::string(allocation::reasonName(reason.code)), allocation::reasonText(reason, node.tenantOf(g).name).sentence});
+    all[g].lines.push_back({std::string(allocation::reasonName(reason.code)), textOf(node, reason).sentence});
   }
   for (std::size_t g = 0; g < node.widths.size(); ++g) {
     if (const auto& width = node.widths[g]) {

@@ -22,6 +22,7 @@ struct ContainerCpu {
   Nanos used{};                      // CPU time of all its threads
   std::int64_t throttledPeriods{0};  // in which its quota was used up
   Nanos throttled{};                 // it was not let run for so long, added over CPUs
+  bool timed{true};                  // false: its CPU time is not counted (v1 with cpu and without cpuacct), throttling is
   friend bool operator==(const ContainerCpu&, const ContainerCpu&) = default;
 };
 

@@ -82,7 +82,7 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   return explanation;
 }
 
-void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) {
+void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) const {
   explanation.entitlement = group.entitlement;
   explanation.demand = group.demand;
   CpuSet home;
@@ -99,7 +99,10 @@ void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcVi
     explanation.whyThese.push_back(
         {"SharedPool", "services entitled to less than one CPU share the pool, CPUs " + view.pool.toString() + ", each by its weight"});
   }
-  ReasonTexts texts = explainReasons(group.reasons, explanation.tenant);
+  ReasonTexts texts = explainReasons(group.reasons, explanation.tenant, [this](GroupId id) {
+    const auto other = parts_.drc.explainGroup(id);
+    return other ? other->spec.service.path() : std::string();
+  });
   const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(explanation.whyThese, texts.whyThese);
   append(explanation.whyThisMany, texts.whyThisMany);

@@ -51,7 +51,7 @@ class AdminService final : public admin::AdminBackend {
     MilliCpu use, lentRate, borrowedRate;
   };
   [[nodiscard]] Result<controller::ServiceSummary> find(const ServiceName& service) const;
-  static void explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation);
+  void explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) const;
   void tick();
   void measure(const agent::GroupView& group);
 

@@ -177,6 +177,10 @@ controller::IsolationTerms Bridge::isolationTerms(Isolation level) const {
       level, {drc_->isolationUnits(), !view.reserved.empty(), drc_->machine().virtualMachine, view.classes.ways, view.classes.othersBandwidth});
 }
 
+std::optional<allocation::UnitShortage> Bridge::unitShortage(const controller::ServiceGroup& group) const {
+  return drc_->unitShortage(specOf(group));
+}
+
 void Bridge::setGroup(const controller::ServiceGroup& group) {
   groups_[group.id] = group.service;
   drc_->setGroup(specOf(group));

@@ -134,6 +134,12 @@ TEST_F(BridgeTest, IsolationReachesThePlanAndItsTermsComeBack) {
   other.tenant = TenantName("b");
   other.isolation = Isolation::Node;
   EXPECT_EQ(bridge.missingForFloor(other), MilliCpu(1000)) << "the only node, beside a core";
+  const auto shortage = bridge.unitShortage(other);
+  ASSERT_TRUE(shortage);
+  EXPECT_EQ(shortage->units, 1);
+  ASSERT_EQ(shortage->holders.size(), 1U);
+  EXPECT_EQ(shortage->holders[0].group, GroupId(0));
+  EXPECT_EQ(shortage->fits, Isolation::Core);
 }
 
 TEST_F(BridgeTest, ARequestRunsOnAsManyLanesAsTheControllerGives) {

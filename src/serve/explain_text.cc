@@ -14,10 +14,11 @@ namespace coterie::serve {
 using allocation::cpusText;
 using allocation::Question;
 
-ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant) {
+ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant, const GroupNames& names) {
   ReasonTexts texts;
   for (const allocation::Reason& reason : reasons) {
-    allocation::ReasonText text = allocation::reasonText(reason, tenant.value);
+    const std::string other = names && reason.other.valid() ? names(reason.other) : std::string();
+    allocation::ReasonText text = allocation::reasonText(reason, tenant.value, other);
     auto& list = text.question == Question::WhyThese ? texts.whyThese : text.question == Question::WhyThisMany ? texts.whyThisMany : texts.whyNotMore;
     list.push_back({std::string(allocation::reasonName(reason.code)), std::move(text.sentence)});
   }
@@ -46,7 +47,9 @@ admin::WidthInfo explainWidth(const controller::ServiceSummary& summary) {
         {"Seen", fmt::format("in the last window of some seconds {:.1f} requests arrived per second, and {} at most were there at once",
                              static_cast<double>(width.question->arrivals.value) / 1000, width.question->mostAtOnce.value_or(0))});
   } else {
-    info.why.push_back({"NothingSeenYet", "its load has not been watched for a whole window yet"});
+    const bool one = summary.spec.maxCpus.value > 0 && summary.spec.maxCpus.value <= 1000;
+    info.why.push_back(one ? admin::Because{"OneCpuAtMost", "maxCpus lets it have one CPU at most: a request is run by 1 thread"}
+                           : admin::Because{"NothingSeenYet", "its load has not been watched for a whole window yet"});
   }
   if (!width.curve.empty()) info.why.push_back({"RunTimes", allocation::curveText(width.curve)});
   if (width.curve.size() == 1 && width.choice && !width.choice->chosen.feasible && width.question && width.question->cpus > 1 && width.held.empty())

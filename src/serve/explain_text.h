@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "admin/admin_backend.h"
@@ -23,7 +25,9 @@ struct Situation {
   bool stopped{false};      // spec.instances is 0
 };
 
-[[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant);
+// The name of a group that a reason names; empty: it is not known. Without a function none is.
+using GroupNames = std::function<std::string(GroupId)>;
+[[nodiscard]] ReasonTexts explainReasons(const std::vector<allocation::Reason>& reasons, const TenantName& tenant, const GroupNames& names = {});
 // By how many threads a request is run, and why.
 [[nodiscard]] admin::WidthInfo explainWidth(const controller::ServiceSummary& summary);
 // An answer for each question that neither the plan nor an obstacle has answered.

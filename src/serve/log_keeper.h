@@ -45,6 +45,9 @@ class LogKeeper final : public controller::GatewayPort, public controller::Alloc
   // controller::AllocationPort
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override { return allocation_.missingForFloor(group); }
   [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation level) const override { return allocation_.isolationTerms(level); }
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup& group) const override {
+    return allocation_.unitShortage(group);
+  }
   void setGroup(const controller::ServiceGroup& group) override {
     groups_[group.id] = group.service;
     allocation_.setGroup(group);

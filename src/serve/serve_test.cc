@@ -99,6 +99,9 @@ struct CountingPorts final : controller::GatewayPort, controller::AllocationPort
   void instanceGone(InstanceId) override { ++calls; }
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup&) const override { return MilliCpu(7); }
   [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
+  [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup&) const override {
+    return allocation::UnitShortage{};
+  }
   void setGroup(const controller::ServiceGroup&) override { ++calls; }
   void removeGroup(GroupId) override { ++calls; }
   void instanceStarting(GroupId, InstanceId, Bytes) override { ++calls; }
@@ -129,6 +132,7 @@ TEST(LogKeeper, passesEveryWordOn) {
   EXPECT_EQ(ports.calls, 14);
   EXPECT_TRUE(drained);
   EXPECT_EQ(keeper.missingForFloor({}), MilliCpu(7));
+  EXPECT_TRUE(keeper.unitShortage({}));
 }
 
 TEST(LogKeeper, aStoppedServiceKeepsItsLinesAndADeletedOneLeavesNothing) {
@@ -400,6 +404,8 @@ TEST(ExplainWidth, saysWhatIsProposedFromWhatWasSeenAndMeasured) {
   controller::ServiceSummary fresh = watched(1);
   fresh.width = {};
   EXPECT_NE(said(explainWidth(fresh), "NothingSeenYet"), "nothing");
+  fresh.spec.maxCpus = MilliCpu(1000);
+  EXPECT_NE(said(explainWidth(fresh), "OneCpuAtMost"), "nothing");
   fresh.spec.objective.reset();
   EXPECT_NE(said(explainWidth(fresh), "NoObjective"), "nothing");
   EXPECT_EQ(explainWidth(fresh).proposedThreads, 0);

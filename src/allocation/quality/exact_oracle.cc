@@ -159,6 +159,63 @@ std::vector<bool> bestPending(const Snapshot& snapshot) {
   return pending;
 }
 
+namespace {
+// All ways to take whole units for one group after the other, by the places that are taken.
+class UnitSearch {
+ public:
+  UnitSearch(const Tree& tree, int othersCpus) : tree_(tree), others_(othersCpus) {}
+
+  bool find(const std::vector<const GroupState*>& groups, std::size_t next, std::vector<bool>& taken) const {
+    const auto free = static_cast<int>(std::count(taken.begin(), taken.end(), false));
+    if (free < others_) return false;
+    if (next == groups.size()) return true;
+    const int need = std::max(1, static_cast<int>((groups[next]->floor.value + 999) / 1000));
+    return takeUnits(groups, next, 0, need, taken);
+  }
+
+ private:
+  bool takeUnits(const std::vector<const GroupState*>& groups, std::size_t group, std::size_t unit, int missing, std::vector<bool>& taken) const {
+    if (missing <= 0) return find(groups, group + 1, taken);
+    const auto& units = tree_.spans(unitDepth(groups[group]->isolation));
+    if (unit == units.size()) return false;
+    const auto begin = taken.begin() + units[unit].begin;
+    const auto end = taken.begin() + units[unit].end;
+    if (std::none_of(begin, end, [](bool one) { return one; })) {
+      std::fill(begin, end, true);
+      if (takeUnits(groups, group, unit + 1, missing - (units[unit].end - units[unit].begin), taken)) return true;
+      std::fill(begin, end, false);
+    }
+    return takeUnits(groups, group, unit + 1, missing, taken);
+  }
+
+  const Tree& tree_;
+  int others_;  // CPUs that those who are not isolated need
+};
+}  // namespace
+
+bool unitsExist(const Snapshot& snapshot, const std::vector<bool>& present) {
+  const Tree tree(snapshot);
+  std::vector<const GroupState*> isolated;
+  int whole = 0;
+  std::int64_t small = 0;
+  bool anySmall = false;
+  for (std::size_t g = 0; g < snapshot.groups.size(); ++g) {
+    const GroupState& group = snapshot.groups[g];
+    if (!present[g]) continue;
+    if (group.isolation != Isolation::None) {
+      isolated.push_back(&group);
+    } else if (belowOneCpu(group)) {
+      anySmall = true;
+      small += group.floor.value;
+    } else {
+      whole += wholeCpus(tree, group);
+    }
+  }
+  if (anySmall) whole += std::max(1, static_cast<int>((small + 999) / 1000));
+  std::vector<bool> taken(static_cast<std::size_t>(tree.size()), false);
+  return UnitSearch(tree, whole).find(isolated, 0, taken);
+}
+
 bool floorsMet(const Snapshot& snapshot, const Plan& plan) {
   const Tree tree(snapshot);
   std::int64_t small = 0;

@@ -35,6 +35,9 @@ struct Owner {
 [[nodiscard]] std::vector<bool> bestPending(const Snapshot& snapshot);
 // Does everybody who is not Pending have his floor in CPUs?
 [[nodiscard]] bool floorsMet(const Snapshot& snapshot, const Plan& plan);
+// Is there a choice of whole units for every group that has `present`, isolated as it asks, each with its floor in CPUs and one unit at least, that
+// leaves the others theirs?
+[[nodiscard]] bool unitsExist(const Snapshot& snapshot, const std::vector<bool>& present);
 // L2. Milli-CPUs per group of the snapshot; 0 for the pending. Isolated groups only on machines of one kind whose units are of equal size.
 [[nodiscard]] std::vector<double> fairShares(const Snapshot& snapshot, const std::vector<bool>& pending);
 
