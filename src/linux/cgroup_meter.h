@@ -2,9 +2,9 @@
 //
 // A file is opened when it is first asked for, kept, and opened again by its path where the cgroup has gone (kept_file.h); one that was never there
 // is not looked for again until open(). CPU time: cpuacct.usage of v1, else cpu.stat of v2, which is there also without controllers. Throttling:
-// cpu.stat of v1, wherever CPU time is counted (a machine may mount cpu without cpuacct: then it is known alone), else of v2. Pressure only with v2 (a
-// hybrid machine has it where the container has a v2 cgroup of its own); sets: cpuset; memory: memory.stat, memory.numa_stat. Up to eight descriptors
-// a container. Kernel formats: cgroup_figures.h. Thread rule: control loop.
+// cpu.stat of v1, wherever CPU time is counted (a machine may mount cpu without cpuacct: then it is known alone), else of v2. Pressure only with v2
+// (a hybrid machine has it where the container has a v2 cgroup of its own); sets: cpuset; memory: memory.stat, memory.numa_stat. Up to eight
+// descriptors a container. Kernel formats: cgroup_figures.h. Thread rule: control loop.
 #pragma once
 
 #include <functional>
