@@ -341,6 +341,13 @@ std::optional<GroupShare> Drc::Impl::shareOf(GroupId id) const {
   return share;
 }
 
+std::map<GroupId, GroupHomes> Drc::Impl::homes() const {
+  std::map<GroupId, GroupHomes> all;
+  for (const auto& [id, group] : groups_) all[id].apart = group.inPool || group.pending;
+  for (const auto& [id, container] : containers_) all[container.group].homes.emplace_back(id, container.wanted.home);
+  return all;
+}
+
 GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
   GroupView view{group.spec, group.entitlement, group.demand, {}, group.inPool, group.pending, group.sample.queued, {}, group.reasons,
                  {},         group.counters};
@@ -406,6 +413,7 @@ MilliCpu Drc::missingForFloor(const GroupSpec& newcomer) const { return impl_->m
 std::optional<allocation::UnitShortage> Drc::unitShortage(const GroupSpec& newcomer) const { return impl_->unitShortage(newcomer); }
 CpuSet Drc::plannedHome(InstanceId instance) const { return impl_->plannedHome(instance); }
 std::optional<GroupShare> Drc::shareOf(GroupId id) const { return impl_->shareOf(id); }
+std::map<GroupId, GroupHomes> Drc::homes() const { return impl_->homes(); }
 void Drc::freeze() { impl_->freeze(); }
 void Drc::unfreeze() { impl_->unfreeze(); }
 void Drc::setPolicy(allocation::PolicyName policy) { impl_->setPolicy(policy); }

@@ -26,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/apply_batch.h"
@@ -85,6 +86,12 @@ struct GroupShare {
   CpuSet home;  // of all its containers
   bool inPool{false};
   MilliCpu entitlement;
+};
+
+// Who of a group is planned for which CPUs.
+struct GroupHomes {
+  bool apart{false};                                   // in the pool, or pending: no CPU is its own
+  std::vector<std::pair<InstanceId, CpuSet>> homes{};  // ascending instance
 };
 
 // Lanes that the dispatcher may give new requests to: own lanes 0..ownLanes-1, loan lanes 0..loanLanes-1.
@@ -240,6 +247,7 @@ class Drc {
   // The CPUs a starting instance will have (empty: not planned yet).
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;  // none: no such group. O(containers)
+  [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;          // for who asks often
 
   void freeze();  // `drc off`: nothing is planned or repaired until unfreeze()
   void unfreeze();

@@ -111,6 +111,7 @@ class Drc::Impl {
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
+  [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const GroupSpec& newcomer) const;
   [[nodiscard]] std::pair<allocation::Snapshot, allocation::GroupState> besideNewcomer(const GroupSpec& newcomer) const;

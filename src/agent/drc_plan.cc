@@ -34,8 +34,13 @@ void Drc::Impl::planNow() {
 }
 
 Drc::Impl::Observed Drc::Impl::observeAll() const {
-  Observed observed;
-  for (const auto& [id, container] : containers_) observeInto(observed, container);
+  std::vector<InstanceId> registered;
+  for (const auto& [id, container] : containers_) {
+    if (container.registered) registered.push_back(id);
+  }
+  Observed observed = ports_.controller.observeAll(registered);
+  std::erase_if(observed, [](const auto& entry) { return entry.second.vanished; });
+  for (auto& [id, seen] : observed) seen.home |= containers_.at(id).stuckMayTake;  // as good as held
   return observed;
 }
 

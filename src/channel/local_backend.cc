@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cpu_clock.h"
 #include "channel/answer_check.h"
 #include "channel/local_backend_state.h"
 #include "channel/seqpacket.h"

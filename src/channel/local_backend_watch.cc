@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/cpu_clock.h"
 #include "channel/lane_messages.h"
 #include "channel/local_backend.h"
 #include "channel/local_backend_state.h"

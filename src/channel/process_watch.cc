@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,13 +27,6 @@ char stateOf(const std::string& statFile) {
 }
 
 }  // namespace
-
-std::optional<Nanos> cpuTimeOf(int pid) {
-  clockid_t clock{};
-  timespec time{};
-  if (pid <= 0 || ::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return std::nullopt;
-  return Seconds(time.tv_sec) + Nanos(time.tv_nsec);
-}
 
 bool anyRunnable(int pid) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/task";

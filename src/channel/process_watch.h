@@ -1,13 +1,13 @@
-// What the kernel says of a worker process: the CPU time it has used, and whether any of its threads waits for a CPU. And what follows from it:
+// What the kernel says of a worker process: whether any of its threads waits for a CPU. And what follows from that and from its CPU time:
 // how much of a run's time the worker may call waiting (CostMeter), and whether it has gone silent (SilenceWatch).
 //
 // A worker tells with each answer how long the run waited in the kernel's run queue, and its tenant is not charged for that. CostMeter bounds the
 // lie: over any stretch of time an instance is charged at least the CPU time that its process has used, per thread of a run, less what runs that are
-// still under way have held. A small claim is believed unseen; a larger one costs one look at the process's CPU clock (0.7 us).
+// still under way have held. A small claim is believed unseen; a larger one costs one look at the process's CPU clock (base/cpu_clock.h).
 // SilenceWatch: a process that has a run and uses no CPU time at all, with no thread that wants a CPU, is stopped, frozen or locked up. Counted in
 // looks, not by the clock: a pause of our own must not be taken for the worker's. One lane that hangs while others work is no silence: that is what
 // the time limit of a run is for.
-// Both are pure. O(1), anyRunnable() O(threads). Sources: clock_getcpuclockid(3), proc_pid_stat(5). Thread-compatible.
+// Both are pure. O(1), anyRunnable() O(threads). Source: proc_pid_stat(5). Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,6 @@
 
 namespace coterie::channel {
 
-// Of all its threads since it began; nothing if there is no such process.
-[[nodiscard]] std::optional<Nanos> cpuTimeOf(int pid);
 // Does any of its threads run or wait for a CPU?
 [[nodiscard]] bool anyRunnable(int pid);
 

@@ -10,6 +10,8 @@
 
 #include <vector>
 
+#include "base/cpu_clock.h"
+
 namespace coterie::channel {
 namespace {
 

@@ -6,11 +6,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
 
 #include "admin/reports.h"
+#include "admin/streams.h"
 #include "cli/cli.h"
 #include "text/text.h"
 
@@ -18,8 +20,9 @@ namespace coterie::cli {
 namespace {
 
 constexpr Seconds kSilence{5};
-constexpr Seconds kMissedBeat{8};  // of one each five seconds (admin/streams.h)
-constexpr Millis kConnects{5000}, kStreamSilence{30'000};
+constexpr Seconds kBeat = std::chrono::duration_cast<Seconds>(admin::Streams::kBeatInterval);
+constexpr Seconds kMissedBeat = kBeat + Seconds(3);
+constexpr Millis kConnects{5000}, kStreamSilence = 6 * kBeat;
 
 Code codeOf(int status) {
   static constexpr std::array<Code, 12> kCodes{Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied,  Code::NotFound,

@@ -36,6 +36,17 @@ bool holds(const MemberRule& rule, const SeenProcess& process, const ContainerNa
   return !rule.runtime || *rule.runtime == name.runtime;
 }
 
+// The init, and those below which the caller runs: an init's or a shell's CPUs would be those of all that it begins from then on.
+std::set<int> withParents(const std::vector<SeenProcess>& processes, int self) {
+  std::set<int> all{kInit};
+  int pid = self;
+  const auto is = [&pid](const SeenProcess& process) { return process.pid == pid; };
+  for (auto at = processes.begin(); (at = std::find_if(processes.begin(), processes.end(), is)) != processes.end() && all.insert(pid).second;)
+    pid = at->parent;
+  all.insert(self);
+  return all;
+}
+
 class Search {
  public:
   Search(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self) : groups_(groups) {
@@ -68,16 +79,6 @@ class Search {
     int root{0};  // of the same
     bool settled{false};
   };
-
-  // The init, and those below which the caller runs: an init's or a shell's CPUs would be those of all that it begins from then on.
-  static std::set<int> withParents(const std::vector<SeenProcess>& processes, int self) {
-    std::map<int, int> parents;
-    for (const SeenProcess& process : processes) parents.emplace(process.pid, process.parent);
-    std::set<int> all{kInit};
-    for (auto at = parents.find(self); at != parents.end() && all.insert(at->first).second;) at = parents.find(at->second);
-    all.insert(self);
-    return all;
-  }
 
   std::size_t groupOf(Seen& seen) {
     std::size_t first = kNone;
@@ -209,6 +210,29 @@ class Search {
 
 Discovery discover(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self) {
   return Search(groups, processes, self).run();
+}
+
+bool mayFindOthers(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& first, const std::vector<SeenProcess>& second,
+                   const std::set<int>& owned, int self) {
+  if (withParents(first, self) != withParents(second, self)) return true;
+  const auto concerns = [&](const SeenProcess& process) {
+    if (owned.count(process.pid) > 0 || owned.count(process.parent) > 0) return true;
+    const ContainerName name = containerOf(process.cgroup);
+    const auto names = [&](const MemberRule& rule) { return holds(rule, process, name); };
+    return !name.id.empty() || std::any_of(groups.begin(), groups.end(),
+                                           [&](const GroupRules& group) { return std::any_of(group.members.begin(), group.members.end(), names); });
+  };
+  auto before = first.begin();
+  auto after = second.begin();
+  while (before != first.end() || after != second.end()) {
+    const bool left = before != first.end() && (after == second.end() || before->pid < after->pid);
+    const bool came = after != second.end() && (before == first.end() || after->pid < before->pid);
+    const bool differs = left || came || *before != *after;
+    if (differs && ((!came && concerns(*before)) || (!left && concerns(*after)))) return true;
+    if (!came) ++before;
+    if (!left) ++after;
+  }
+  return false;
 }
 
 }  // namespace coterie::foreign

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,5 +57,11 @@ struct Discovery {
 
 // self: the caller's.
 [[nodiscard]] Discovery discover(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& processes, int self);
+
+// May discover() find something else in the second scan than in the first? Not where everybody who differs is in no container, named by no rule, and
+// neither one of `owned` nor begun by one of them, and the caller runs below whom it ran before. owned: the processes of all containers found in the
+// first. Scans ascending by pid. O(processes), and O(rules) for each that differs.
+[[nodiscard]] bool mayFindOthers(const std::vector<GroupRules>& groups, const std::vector<SeenProcess>& first, const std::vector<SeenProcess>& second,
+                                 const std::set<int>& owned, int self);
 
 }  // namespace coterie::foreign

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -213,6 +215,53 @@ FoundContainer container(std::string key, std::size_t group, const std::vector<i
   FoundContainer made{std::move(key), group, {}, {}};
   for (const int pid : pids) made.processes.push_back({pid, 1, 1, "x", "/"});
   return made;
+}
+
+// One process more or less, or another one than before.
+void change(std::vector<SeenProcess>& scan, Rng& rng, std::uint64_t now) {
+  const auto any = [&rng](std::size_t count) { return static_cast<std::size_t>(rng.between(0, static_cast<std::int64_t>(count) - 1)); };
+  const std::vector<std::string> commands{"red 1", "blue 1", "make all", "sh", ""},
+      cgroups{"/", "/", "/user.slice/a", "/docker/" + kId, "/docker/" + kOther};
+  const int parent = scan.empty() ? 1 : scan[any(scan.size())].pid;
+  if (scan.size() < 4 || (scan.size() < 14 && rng.between(0, 1) == 0)) {
+    const int pid = static_cast<int>(rng.between(2, 40));
+    const auto place = std::lower_bound(scan.begin(), scan.end(), pid, [](const SeenProcess& one, int than) { return one.pid < than; });
+    if (place != scan.end() && place->pid == pid) return;
+    scan.insert(place, {pid, parent, now, commands[any(commands.size())], cgroups[any(cgroups.size())]});
+    return;
+  }
+  SeenProcess& one = scan[any(scan.size())];
+  switch (rng.between(0, 4)) {
+    case 0: one.command = commands[any(commands.size())]; break;
+    case 1: one.cgroup = cgroups[any(cgroups.size())]; break;
+    case 2: one.parent = parent; break;
+    default: scan.erase(scan.begin() + (&one - scan.data()));
+  }
+}
+
+TEST(Discover, WhoConcernsNobodyChangesNothing) {
+  const std::vector<GroupRules> rules{{"red", {byCommand("red*")}}, {"blue", {byCommand("blue*"), byPids({7})}}};
+  Rng rng(11);
+  int passed = 0;
+  for (int history = 0; history < 400; ++history) {
+    std::vector<SeenProcess> scan;
+    for (std::uint64_t step = 1; step <= 50; ++step) {
+      const std::vector<SeenProcess> before = scan;
+      const Discovery first = discover(rules, before, 3);
+      std::set<int> owned;
+      for (const FoundContainer& container : first.containers) {
+        for (const SeenProcess& process : container.processes) owned.insert(process.pid);
+      }
+      EXPECT_FALSE(mayFindOthers(rules, before, scan, owned, 3));
+      for (std::int64_t changes = rng.between(1, 2); changes > 0; --changes) change(scan, rng, step);
+      if (mayFindOthers(rules, before, scan, owned, 3)) continue;
+      ++passed;
+      const Discovery second = discover(rules, scan, 3);
+      EXPECT_EQ(shown(first), shown(second)) << "history " << history << ", step " << step;
+      EXPECT_EQ(first.remarks, second.remarks) << "history " << history << ", step " << step;
+    }
+  }
+  EXPECT_GT(passed, 1000);
 }
 
 TEST(Roster, SaysWhoCameAndWent) {

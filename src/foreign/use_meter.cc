@@ -43,10 +43,10 @@ void UseMeter::rest(Instant now, Nanos ran) {
 
 void UseMeter::keep(const Interval& interval) {
   intervals_.push_back(interval);
-  Nanos kept{};
-  for (const Interval& one : intervals_) kept += one.span;
-  while (intervals_.size() > 1 && kept - intervals_.front().span >= window_) {
-    kept -= intervals_.front().span;
+  sum_ = {sum_.span + interval.span, sum_.run + interval.run, sum_.waited + interval.waited};
+  while (intervals_.size() > 1 && sum_.span - intervals_.front().span >= window_) {
+    const Interval& oldest = intervals_.front();
+    sum_ = {sum_.span - oldest.span, sum_.run - oldest.run, sum_.waited - oldest.waited};
     intervals_.pop_front();
   }
 }
@@ -55,15 +55,7 @@ Use UseMeter::useOf(const Interval& sum) const {
   return {sum.span, perTime(sum.run, sum.span), perTime(sum.run + sum.waited, sum.span), threads_, busy_, 0};
 }
 
-Use UseMeter::use() const {
-  Interval sum;
-  for (const Interval& one : intervals_) {
-    sum.span += one.span;
-    sum.run += one.run;
-    sum.waited += one.waited;
-  }
-  return useOf(sum);
-}
+Use UseMeter::use() const { return useOf(sum_); }
 
 Use UseMeter::last() const { return useOf(intervals_.empty() ? Interval{} : intervals_.back()); }
 

@@ -50,6 +50,7 @@ class UseMeter {
   int threads_{0};
   int busy_{0};
   std::deque<Interval> intervals_;
+  Interval sum_{};  // of them
 };
 
 // Of several containers, or processes, together.

@@ -1,6 +1,5 @@
 #include "linux/cgroup_meter.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -10,20 +9,6 @@
 #include "linux/own_cgroup.h"
 
 namespace coterie::linux {
-
-std::optional<std::string> KeptFile::read() {
-  if (path_.empty() || missing_) return std::nullopt;
-  if (file_) {
-    if (auto text = readText(file_.get())) return text;
-  }
-  file_ = openFor(path_, O_RDONLY);
-  if (!file_) {
-    missing_ = !wasThere_;  // one that has gone may come again
-    return std::nullopt;
-  }
-  wasThere_ = true;
-  return readText(file_.get());
-}
 
 void CgroupMeter::open(InstanceId id, int pid, const std::string& cgroup) {
   const CgroupDirectories own = places_(pid, cgroup);

@@ -1,11 +1,10 @@
 // A ContainerMeter over cgroups of both versions, through descriptors that are kept.
 //
-// A file is opened when it is first asked for and read from its start each time (pread): a fifth of what opening it anew costs. Where the kernel says
-// that the cgroup has gone (ENODEV), it is opened again by its path, once a reading; one that was never there is not looked for again until open().
-// CPU time: cpuacct.usage of v1, else cpu.stat of v2, which is there also without controllers. Throttling: cpu.stat of v1, wherever CPU time is
-// counted (a machine may mount cpu without cpuacct: then it is known alone), else of v2. Pressure only with v2 (a hybrid machine has it where the
-// container has a v2 cgroup of its own); sets: cpuset; memory: memory.stat, memory.numa_stat. Up to eight descriptors a container. Kernel formats:
-// cgroup_figures.h. Thread rule: control loop.
+// A file is opened when it is first asked for, kept, and opened again by its path where the cgroup has gone (kept_file.h); one that was never there
+// is not looked for again until open(). CPU time: cpuacct.usage of v1, else cpu.stat of v2, which is there also without controllers. Throttling:
+// cpu.stat of v1, wherever CPU time is counted (a machine may mount cpu without cpuacct: then it is known alone), else of v2. Pressure only with v2
+// (a hybrid machine has it where the container has a v2 cgroup of its own); sets: cpuset; memory: memory.stat, memory.numa_stat. Up to eight
+// descriptors a container. Kernel formats: cgroup_figures.h. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -15,28 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "linux/cgroup_quota.h"
+#include "linux/kept_file.h"
 #include "linux/own_cgroup.h"
 #include "ports/container_meter.h"
 
 namespace coterie::linux {
-
-// A file of the kernel that is read again and again.
-class KeptFile {
- public:
-  KeptFile() = default;
-  explicit KeptFile(std::string path) : path_(std::move(path)) {}
-  [[nodiscard]] bool named() const { return !path_.empty(); }
-  // nullopt: not there, or not now.
-  [[nodiscard]] std::optional<std::string> read();
-
- private:
-  std::string path_;
-  UniqueFd file_;
-  bool wasThere_{false};
-  bool missing_{false};
-};
 
 class CgroupMeter final : public ContainerMeter {
  public:

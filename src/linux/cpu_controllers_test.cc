@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "ports/cpu_controller_contract.h"
 #include "testing/child_process.h"
 #include "testing/fake_cpu_controller.h"
+#include "testing/kernel_calls.h"
 
 namespace coterie {
 namespace {
@@ -413,6 +415,38 @@ TEST_F(ForeignControllerTest, AContainerIsAllItsProcesses) {
   EXPECT_FALSE(made->observe(InstanceId(1))->vanished);
   two.end();
   EXPECT_TRUE(made->observe(InstanceId(1))->vanished);
+}
+
+// What the agent does each second for every container at rest.
+TEST(ForeignControllerAtRest, AContainerInItsCgroupIsOneRead) {
+  constexpr int kContainers = 8, kSweeps = 8;
+  CpuControllerHarness harness = makeForeign(OwnCgroup::Made);
+  if (harness.controller == nullptr) GTEST_SKIP() << harness.whyNot;
+  CpuController& controller = *harness.controller;
+  std::vector<InstanceId> ids;
+  for (int i = 1; i <= kContainers; ++i) {
+    ids.emplace_back(i);
+    ASSERT_TRUE(controller.add(harness.spawn(InstanceId(i), 1, 0)).ok());
+    const auto prepared = controller.prepare({CpuChangeKind::HomeCpus, InstanceId(i), CpuSet{harness.machine.first()}, 0});
+    ASSERT_TRUE(prepared.ok());
+    ASSERT_EQ(harness.execute(*prepared), 0);
+  }
+  const auto look = [&](int sweeps) {
+    for (; sweeps > 0; --sweeps) {
+      controller.sweep();
+      static_cast<void>(controller.observeAll(ids));
+    }
+  };
+  const bool single = controller.observe(ids.front())->memoryNodes.count() == 1;  // else a read more for them
+  const auto some = testing::kernelCalls([&] { look(4); }, [&] { look(kSweeps); });
+  if (!some) GTEST_SKIP() << "no tracing here";
+  const auto calls = [&](long number) { return some->count(number) > 0 ? some->at(number) : 0; };
+  const int reads = kContainers * (kSweeps + 1) * (single ? 1 : 2);  // what is in force once in eight
+  EXPECT_GE(calls(SYS_pread64), kContainers * kSweeps) << "a foreign write is seen at once";
+  EXPECT_LE(calls(SYS_pread64), reads + 2 * kSweeps);
+  EXPECT_LE(calls(SYS_poll) + calls(SYS_ppoll), kSweeps);
+  EXPECT_LE(calls(SYS_openat), kSweeps) << "its own threads, to be placed";
+  controller.restore();
 }
 
 // A killed agent leaves narrow sets behind; the next one gives them back before it looks at anything.

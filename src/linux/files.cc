@@ -18,6 +18,7 @@
 namespace coterie::linux {
 namespace {
 constexpr std::size_t kLargestFile = 1 << 20;
+constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD of the kernel's sched.h
 
 struct DirectoryCloser {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -136,7 +137,10 @@ std::optional<ProcessStat> readStat(const std::string& path) {
     }
     return std::from_chars(from, end, into).ec == std::errc{};
   };
-  return field(4, stat.parent) && field(22, stat.startTime) ? std::optional(stat) : std::nullopt;
+  unsigned flags = 0;
+  if (!field(4, stat.parent) || !field(9, flags) || !field(22, stat.startTime)) return std::nullopt;
+  stat.ofKernel = (flags & kKernelThread) != 0;
+  return stat;
 }
 
 }  // namespace coterie::linux

@@ -33,10 +33,11 @@ namespace coterie::linux {
 // table with room for 8192: each time that it doubles in a process with threads, whoever opens a file waits 10 to 20 ms for the kernel (an RCU grace
 // period). Call it before there are threads.
 void allowManyFiles();
-// State letter (R, S, Z, ...), parent (field 4) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
+// State letter (R, S, Z, ...), parent (field 4), flags (field 9) and start time (field 22) of /proc/PID/stat or /proc/PID/task/TID/stat.
 struct ProcessStat {
   char state{'?'};
   int parent{0};
+  bool ofKernel{false};  // one of the kernel's own threads
   unsigned long long startTime{0};
 };
 [[nodiscard]] std::optional<ProcessStat> readStat(const std::string& path);

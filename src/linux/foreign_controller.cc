@@ -73,7 +73,7 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
 
 ForeignController::~ForeignController() = default;
 
-std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const ForeignPlace& place, Originals& originals) {
+std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const ForeignPlace& place, Originals& originals) const {
   const CgroupDirectories found = ownCgroups(place.processes.front(), place.cgroup);
   const auto v1 = found.v1.find("cpuset");
   const bool v2 = v1 == found.v1.end();
@@ -81,11 +81,10 @@ std::shared_ptr<ForeignController::OwnCpuset> ForeignController::openOwn(const F
   const std::string& directory = v2 ? *found.v2 : v1->second;
   if (!v2 && hasFolders(directory)) return nullptr;
   auto own = std::make_shared<OwnCpuset>();
-  own->cpus = openFor(directory + "/cpuset.cpus", O_RDWR);
-  own->effective = openFor(directory + (v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"), O_RDONLY);
-  if (!own->cpus || !own->effective) return nullptr;
+  own->cpus = OwnSet(directory, OwnSet::Of::Cpus, v2, *above_);
+  if (!own->cpus.valid()) return nullptr;
   if (v2) own->pressure = openFor(directory + "/memory.pressure", O_RDONLY);
-  const CpuSet requested = setIn(own->cpus);
+  const CpuSet requested = own->cpus.askedNow();
   if (!v2 && requested.empty()) return nullptr;  // a v1 cpuset that was never set up holds nobody
   originals.cpusets.push_back({directory, v2, requested});
   return own;
@@ -122,11 +121,12 @@ Status ForeignController::add(const ContainerRegistration& container) {
   Container added;
   added.leader = *mask;
   added.first = openProcess(place.processes.front());
+  added.resident = std::make_shared<ResidentMemory>();
   static_cast<void>(noteThreads(added, place.processes));
   added.own = openOwn(place, added.originals);
   if (added.own && nodes_ == ForeignNodes::Follow) {
     const OriginalCpuset& cpuset = added.originals.cpusets.front();
-    added.memory = ForeignMemory::open(cpuset.directory, cpuset.v2);
+    added.memory = ForeignMemory::open(cpuset.directory, cpuset.v2, *above_);
     if (added.memory) added.originals.memories.push_back(added.memory->original());
   }
   // What an earlier run could not give back is not what this one found.
@@ -179,7 +179,7 @@ PreparedChange ForeignController::change(InstanceId id, Container& container) co
   const CpuSet cpus = container.wanted();
   PreparedChange change;
   if (container.own) {
-    change.writes.push_back(fileWrite(container.own->cpus, cpus.toString()));
+    change.writes.push_back(fileWrite(container.own->cpus.asked(), cpus.toString()));
     change.descriptors = container.own;
     return change;
   }
@@ -259,18 +259,39 @@ Result<PreparedChange> ForeignController::prepareLaneMove(InstanceId id, int /*l
 Result<ObservedContainer> ForeignController::observe(InstanceId id) const {
   const auto found = containers_.find(id);
   if (found == containers_.end()) return unknownContainer(id);
-  const Container& container = found->second;
-  const std::vector<int> processes = find_(id).processes;
+  above_->beginRound();
+  return look(id, found->second, found->second.first && !hasEnded(found->second.first));
+}
+
+std::map<InstanceId, ObservedContainer> ForeignController::observeAll(const std::vector<InstanceId>& ids) const {
+  std::vector<std::pair<InstanceId, const Container*>> known;
+  std::vector<int> firsts;
+  for (const InstanceId id : ids) {
+    const auto found = containers_.find(id);
+    if (found == containers_.end()) continue;
+    known.emplace_back(id, &found->second);
+    firsts.push_back(found->second.first.get());
+  }
+  above_->beginRound();
+  const std::vector<bool> ended = haveEnded(firsts);
+  std::map<InstanceId, ObservedContainer> all;
+  for (std::size_t i = 0; i < known.size(); ++i) all.emplace(known[i].first, look(known[i].first, *known[i].second, !ended[i]));
+  return all;
+}
+
+// firstLives: the process that it was added with; where that is so, no others need be asked.
+ObservedContainer ForeignController::look(InstanceId id, const Container& container, bool firstLives) const {
+  const std::vector<int> processes = firstLives && container.own ? std::vector<int>{} : find_(id).processes;
   ObservedContainer observed;
-  const bool lives = container.first && !hasEnded(container.first);  // asked first: it needs one system call, and no text
-  observed.vanished = !lives && std::all_of(processes.begin(), processes.end(), processGone);
+  observed.vanished = !firstLives && std::all_of(processes.begin(), processes.end(), processGone);
   observed.memoryHeld = container.memory != nullptr;
-  if (container.memory && !observed.vanished) observed.memoryNodes = container.memory->observe();
+  if (container.memory && !observed.vanished) observed.memoryNodes = container.memory->observe(*above_);
   if (observed.vanished || container.home.empty()) return observed;
   CpuSet seen;
   if (container.own) {
-    seen = setIn(container.own->cpus);
-    observed.effective = setIn(container.own->effective);
+    const OwnSet::Sets& sets = container.own->cpus.read(*above_);
+    seen = sets.asked;
+    observed.effective = sets.inForce;
   } else {
     for (const int pid : processes) {
       for (const int tid : threadsOf(pid)) {
@@ -295,7 +316,7 @@ ContainerMemory ForeignController::memoryOf(InstanceId id) const {
   ContainerMemory memory;
   const auto found = containers_.find(id);
   if (found == containers_.end()) return memory;
-  for (const int pid : find_(id).processes) memory.resident += residentOf(pid);
+  memory.resident = found->second.resident->of(find_(id).processes);
   if (found->second.own) memory.pressure = memoryPressureIn(found->second.own->pressure);
   return memory;
 }
@@ -308,6 +329,7 @@ Status ForeignController::placeSystem(const CpuSet& cpus) {
 
 // Threads begun since then are noted, so that they are given back after a kill, too.
 void ForeignController::sweep() {
+  above_->beginSweep();
   bool others = false;
   for (auto& [id, container] : containers_) {
     if (!std::exchange(container.loansFresh, false)) container.loansBefore = container.loans;

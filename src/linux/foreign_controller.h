@@ -8,7 +8,8 @@
 // change and given back by restore(), by remove() of one that lives, and at the next start after a kill -9: cpusets as they were requested, threads'
 // masks thread by thread; one born meanwhile gets what its process's first thread had. A quota that throttles a container on CPUs of its own is
 // raised only where prepareQuota() asks for it, and is given back with the rest. Kernel rules: as affinity_controller.h; a cpuset narrower than its
-// parent's effective one is cut by the kernel, which observe() shows. O(threads) per change. Thread rule: control loop.
+// parent's effective one is cut by the kernel, which observe() shows. O(threads) per change; observeAll() a small read or two for each container in a
+// cgroup of its own. Thread rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@
 #include "linux/cgroup_quota.h"
 #include "linux/foreign_journal.h"
 #include "linux/foreign_memory.h"
+#include "linux/memory_reader.h"
+#include "linux/own_set.h"
 #include "ports/cpu_controller.h"
 
 namespace coterie::linux {
@@ -48,6 +51,7 @@ class ForeignController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
+  [[nodiscard]] std::map<InstanceId, ObservedContainer> observeAll(const std::vector<InstanceId>& ids) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
@@ -59,7 +63,7 @@ class ForeignController final : public CpuController {
 
  private:
   struct OwnCpuset {
-    UniqueFd cpus, effective;
+    OwnSet cpus;
     UniqueFd pressure;  // of memory; invalid: there is none
   };
   struct Container {
@@ -74,11 +78,13 @@ class ForeignController final : public CpuController {
     CpuSet lastSet, setBefore;          // that its threads were given last
     // Null: its memory nodes are not ours to set.
     std::shared_ptr<ForeignMemory> memory{};
+    std::shared_ptr<ResidentMemory> resident{};
     [[nodiscard]] CpuSet wanted() const { return home | loans; }
   };
-  [[nodiscard]] static std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals);
+  [[nodiscard]] std::shared_ptr<OwnCpuset> openOwn(const ForeignPlace& place, Originals& originals) const;
   static bool noteThreads(Container& container, const std::vector<int>& processes);
   [[nodiscard]] PreparedChange change(InstanceId id, Container& container) const;
+  [[nodiscard]] ObservedContainer look(InstanceId id, const Container& container, bool firstLives) const;
   [[nodiscard]] Status save() const;
   void giveBackContainer(InstanceId id, Container& container);
   void sayUnreturned() const;
@@ -91,6 +97,7 @@ class ForeignController final : public CpuController {
   CpuSet system_;
   bool systemPlaced_{false};
   Originals unreturned_;  // the kernel refused to take these back
+  std::unique_ptr<SetsAbove> above_{std::make_unique<SetsAbove>()};
   std::map<InstanceId, Container> containers_;
 };
 

@@ -3,16 +3,17 @@
 // Who runs with fewer nodes than the cgroup above has was given them by somebody (a runtime's option, a memory manager), and keeps them. Else the
 // nodes follow the container's CPUs: what is asked is written as far as the cgroup above has it, since a v1 set beyond its parent's is refused and a
 // v2 one is cut. Version 2 moves the pages that lie elsewhere; version 1 only where cpuset.memory_migrate says so, which is left as it is. How many
-// bytes may move is the planner's business (allocation/memory_fit.h). Kernel rules: cpuset(7), "cgroup-v2", Cpuset. A few small reads. Thread rule:
-// control loop; the writes may be made elsewhere while the object lives.
+// bytes may move is the planner's business (allocation/memory_fit.h). Kernel rules: cpuset(7), "cgroup-v2", Cpuset. A read, none below a cgroup that
+// has a single node. Thread rule: control loop; the writes may be made elsewhere while the object lives.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/cpu_set.h"
-#include "base/unique_fd.h"
 #include "linux/foreign_journal.h"
+#include "linux/own_set.h"
 #include "ports/cpu_controller.h"
 
 namespace coterie::linux {
@@ -20,22 +21,20 @@ namespace coterie::linux {
 class ForeignMemory {
  public:
   // directory: of the container's cpuset. Null: somebody chose its nodes, or they cannot be written.
-  [[nodiscard]] static std::shared_ptr<ForeignMemory> open(const std::string& directory, bool v2);
+  [[nodiscard]] static std::shared_ptr<ForeignMemory> open(const std::string& directory, bool v2, SetsAbove& above);
 
   [[nodiscard]] const OriginalCpuset& original() const { return original_; }
   // Without writes: the cgroup above has none of them.
   [[nodiscard]] std::vector<PreparedWrite> writes(const CpuSet& nodes);
   [[nodiscard]] bool changed() const { return !asked_.empty(); }
   // What was asked where that is in force as far as it can be; else what is in force.
-  [[nodiscard]] CpuSet observe() const;
+  [[nodiscard]] CpuSet observe(const SetsAbove& above);
 
  private:
   ForeignMemory() = default;
-  [[nodiscard]] CpuSet above() const;
 
   OriginalCpuset original_;
-  UniqueFd nodes_, effective_;
-  std::string above_;       // file of the cgroup above
+  OwnSet nodes_;
   CpuSet asked_, written_;  // last; the second is what of the first was written
 };
 

@@ -77,34 +77,54 @@ TEST(ForeignMemory, NodesThatNobodyChoseFollowAndChosenOnesStay) {
                               {"v1, as above", false, "0-3", "0-3", true},
                               {"v1, chosen", false, "0-3", "0,2", false},
                               {"nothing known above", true, "", "", false}};
+  SetsAbove sets;
   for (const Row& row : rows) {
     const Directory directory(row.v2, row.above, row.own);
-    EXPECT_EQ(ForeignMemory::open(directory.pod(), row.v2) != nullptr, row.ours) << row.what;
+    EXPECT_EQ(ForeignMemory::open(directory.pod(), row.v2, sets) != nullptr, row.ours) << row.what;
   }
-  EXPECT_EQ(ForeignMemory::open("/nowhere/pod", true), nullptr);
+  EXPECT_EQ(ForeignMemory::open("/nowhere/pod", true, sets), nullptr);
 }
 
 TEST(ForeignMemory, WhatIsAskedIsWrittenAsFarAsItIsThereAndReadBack) {
   const Directory directory(true, "0-1,4", "");
-  const auto memory = ForeignMemory::open(directory.pod(), true);
+  SetsAbove sets;
+  const auto memory = ForeignMemory::open(directory.pod(), true, sets);
   ASSERT_NE(memory, nullptr);
-  EXPECT_EQ(memory->observe(), (CpuSet{0, 1, 4})) << "all, until something is asked";
+  EXPECT_EQ(memory->observe(sets), (CpuSet{0, 1, 4})) << "all, until something is asked";
   EXPECT_FALSE(memory->changed());
   ASSERT_TRUE(directory.write(*memory, CpuSet{1, 2}));
   EXPECT_TRUE(memory->changed());
   EXPECT_EQ(directory.asked(), "1");
   directory.inForce("/pod", "1");
-  EXPECT_EQ(memory->observe(), (CpuSet{1, 2})) << "as far as it can be: no drift";
+  EXPECT_EQ(memory->observe(sets), (CpuSet{1, 2})) << "as far as it can be: no drift";
   directory.inForce("/pod", "0");
-  EXPECT_EQ(memory->observe(), CpuSet{0}) << "cut or overwritten by somebody";
+  EXPECT_EQ(memory->observe(sets), CpuSet{0}) << "cut or overwritten by somebody";
   EXPECT_FALSE(directory.write(*memory, CpuSet{2, 3})) << "none of them is there";
   EXPECT_EQ(directory.asked(), "1");
+}
+
+TEST(ForeignMemory, BelowASingleNodeThereIsNothingToReadButTheNode) {
+  const Directory directory(true, "0-1", "");
+  SetsAbove sets;
+  const auto memory = ForeignMemory::open(directory.pod(), true, sets);
+  ASSERT_NE(memory, nullptr);
+  directory.inForce("", "1");
+  sets.beginRound();
+  EXPECT_EQ(memory->observe(sets), CpuSet{1}) << "its own file still says two";
+  ASSERT_TRUE(directory.write(*memory, CpuSet{0, 1}));
+  EXPECT_EQ(memory->observe(sets), (CpuSet{0, 1})) << "as far as it can be";
+  directory.inForce("", "0-1");
+  sets.beginRound();
+  EXPECT_EQ(memory->observe(sets), (CpuSet{0, 1}));
+  directory.inForce("/pod", "1");
+  EXPECT_EQ(memory->observe(sets), (CpuSet{0, 1})) << "what was asked is in force";
 }
 
 TEST(ForeignMemory, TheJournalGivesBackWhatWasFound) {
   for (const bool v2 : {true, false}) {
     const Directory directory(v2, "0-3", "0-3");
-    const auto memory = ForeignMemory::open(directory.pod(), v2);
+    SetsAbove sets;
+    const auto memory = ForeignMemory::open(directory.pod(), v2, sets);
     ASSERT_NE(memory, nullptr);
     ASSERT_TRUE(directory.write(*memory, CpuSet{2}));
     const std::string path = directory.pod() + "/journal";

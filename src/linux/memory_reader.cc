@@ -43,6 +43,17 @@ std::optional<std::int64_t> wordAndNumber(std::string_view line, std::string_vie
   return fault == std::errc{} && end == line.data() + line.size() ? std::optional(number) : std::nullopt;
 }
 
+std::string statmOf(int pid) { return "/proc/" + std::to_string(pid) + "/statm"; }
+
+// All pages, resident ones, ...
+Bytes residentIn(const std::optional<std::string>& statm) {
+  const std::size_t blank = statm ? statm->find(' ') : std::string::npos;
+  if (blank == std::string::npos) return Bytes(0);
+  std::int64_t pages = 0;
+  if (std::from_chars(statm->data() + blank + 1, statm->data() + statm->size(), pages).ec != std::errc{}) return Bytes(0);
+  return Bytes(pages * ::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 std::optional<Bytes> freeOfNode(std::string_view meminfo, Bytes kept) {
@@ -96,12 +107,21 @@ std::optional<int> memoryPressureIn(const UniqueFd& file) {
   return text ? memoryPressureOf(*text) : std::nullopt;
 }
 
-Bytes residentOf(int pid) {
-  const std::string text = readText("/proc/" + std::to_string(pid) + "/statm").value_or("");  // all pages, resident ones, ...
-  const std::size_t blank = text.find(' ');
-  std::int64_t pages = 0;
-  if (blank == std::string::npos || std::from_chars(text.data() + blank + 1, text.data() + text.size(), pages).ec != std::errc{}) return Bytes(0);
-  return Bytes(pages * ::sysconf(_SC_PAGESIZE));
+Bytes residentOf(int pid) { return residentIn(readText(statmOf(pid))); }
+
+Bytes ResidentMemory::of(const std::vector<int>& pids) {
+  std::erase_if(files_, [&](const auto& held) { return std::find(pids.begin(), pids.end(), held.first) == pids.end(); });
+  Bytes sum;
+  for (const int pid : pids) {
+    UniqueFd& file = files_[pid];
+    auto text = file ? readText(file.get()) : std::nullopt;
+    if (!text) {  // it has ended; another one may have its number
+      file = openFor(statmOf(pid), O_RDONLY);
+      if (file) text = readText(file.get());
+    }
+    sum += residentIn(text);
+  }
+  return sum;
 }
 
 NodeMemory::NodeMemory()

@@ -35,6 +35,14 @@ namespace coterie::linux {
 [[nodiscard]] std::optional<int> memoryPressureIn(const UniqueFd& file);
 // 0 once it has ended.
 [[nodiscard]] Bytes residentOf(int pid);
+// Of several together, for who asks every few seconds: their files are held open.
+class ResidentMemory {
+ public:
+  [[nodiscard]] Bytes of(const std::vector<int>& pids);
+
+ private:
+  std::map<int, UniqueFd> files_;
+};
 
 class NodeMemory {
  public:

@@ -1,20 +1,27 @@
 // The processes of this machine from /proc, as a ProcessSource.
 //
-// Who is there is read at each scan (one directory), who of them has ended by their pidfds (one poll; where a kernel has none, by their stat). What a
-// process is (parent, start, command, cgroup) is read when it is first seen and in the
-// scans of the 5 s after that, since a process is begun, put into its cgroup and made another program (exec) one after the other; later in every 30th
-// scan. So a scan costs two small reads for one process of thirty, and a descriptor is kept for each. Of the hierarchies of
-// cgroups v1 the path of the one is taken whose path tells of a container, else v2's or the first that is not the root. Threads' times are those of
-// /proc/PID/task/TID/schedstat (CONFIG_SCHED_INFO; where it is missing, times are 0). Kernel formats: proc(5), cgroups(7). Thread rule: control loop.
+// Who has ended is told by their pidfds (one epoll for all; where a kernel has none, by their stat). Who has begun: the kernel gives ids out in a
+// circle and says which it gave last and how many threads there are (/proc/loadavg). While both stay as they were nobody was born; else those who
+// were have ids between the last one and this, and each is asked for, in this scan and in the next, since an id is given out before its process can
+// be seen. The whole list of /proc is read where there are too many of them, and every tenth time, for one whose id was chosen (clone3 with set_tid,
+// a restored container). What a process is (parent, start, command, cgroup) is read when it is first seen and in the scans of the 5 s after that,
+// since a process is begun, put into its cgroup and made another program (exec) one after the other; command and cgroup later in every 30th scan, a
+// parent when it has ended. So a scan where nothing happens costs two system calls and two small reads for one process of thirty, and a descriptor is
+// kept for each. The kernel's own threads stay what they are. Of the hierarchies of cgroups v1 the path of the one is taken whose path tells of a
+// container, else v2's or the first that is not the root. Threads' times are those of /proc/PID/task/TID/schedstat (CONFIG_SCHED_INFO; where it is
+// missing, times are 0). Kernel formats: proc(5), cgroups(7), kernel/pid.c. Thread rule: control loop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "linux/kept_file.h"
 #include "ports/clock.h"
 #include "ports/process_source.h"
 
@@ -24,10 +31,10 @@ class ProcProcesses final : public ProcessSource {
  public:
   // tellsOfContainer: is this the path of a container's cgroup? (foreign/cgroup_path.h; adapters do not know it.)
   ProcProcesses(const Clock& clock, std::function<bool(std::string_view)> tellsOfContainer);
-  [[nodiscard]] Result<std::vector<SeenProcess>> scan() override;
+  [[nodiscard]] Result<SeenProcesses> scan() override;
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override;
-  [[nodiscard]] int runnable() override;  // procs_running of /proc/stat
-  [[nodiscard]] Nanos used() override;
+  [[nodiscard]] int runnable() override;
+  [[nodiscard]] Nanos used() override;  // of /proc/stat
   [[nodiscard]] CpuSet cpus(int pid) override;
   [[nodiscard]] Bytes resident(int pid) override;
 
@@ -35,17 +42,39 @@ class ProcProcesses final : public ProcessSource {
   struct Known {
     SeenProcess process;
     Instant firstSeen{};
-    int scans{0};
+    int scans{0};  // in which it was there
     UniqueFd handle;
-    bool ended{false};
-    bool listed{false};  // in the last scan
+    bool ofKernel{false};
+    bool orphaned{false};  // its parent has ended: it has another one
   };
-  void markEnded();
-  [[nodiscard]] bool isFresh(const Known& known, Instant now) const;
+  using Entries = std::map<int, Known>;
+  enum class Look : std::uint8_t { Same, Changed, Gone };
+
+  [[nodiscard]] bool takeEnded();
+  enum class Begun : std::uint8_t { Nobody, Some, Unknown };
+  [[nodiscard]] Begun whoMayHaveBegun();
+  [[nodiscard]] bool takeList(const std::vector<int>& pids, Instant now);
+  void takeBegun(Instant now);
+  Entries::iterator add(Entries::iterator hint, int pid, UniqueFd handle, Instant now);
+  [[nodiscard]] Look lookAgain(Known& known, Instant now) const;
+  Entries::iterator forget(Entries::iterator one);
 
   const Clock& clock_;
   std::function<bool(std::string_view)> tellsOfContainer_;
-  std::map<int, Known> known_;
+  Entries known_;
+  UniqueFd endings_;       // an epoll over the handles
+  bool allHeld_{true};     // nobody is without a handle
+  KeptFile load_, times_;  // /proc/loadavg, /proc/stat
+  bool counted_{false};    // the first is the kernel's own
+  struct Counts {
+    int threads{0}, lastId{0};
+    friend bool operator==(const Counts&, const Counts&) = default;
+  };
+  std::optional<Counts> counts_;  // of it, in the last scan
+  // The last id as it was two scans ago, one ago, now: who is asked for.
+  int askedFirst_{0}, askedFrom_{0}, askedTo_{0};
+  int unlistedScans_{0};
+  SeenProcesses seen_;  // handed out last
 };
 
 // The path to show of /proc/PID/cgroup.

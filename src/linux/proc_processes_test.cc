@@ -3,17 +3,21 @@
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <thread>
 
 #include "ports/process_source_contract.h"
 #include "testing/fake_processes.h"
+#include "testing/kernel_calls.h"
 #include "testing/manual_loop.h"
 
 namespace coterie::contract {
@@ -123,6 +127,73 @@ TEST(ProcProcesses, TellingCgroup) {
     EXPECT_EQ(linux::tellingCgroup(one.text, docker), one.path) << one.name;
 }
 
+// 30 scans of a machine where nothing happens: the list of /proc every tenth time, of each process its command and its cgroup once, its parent where
+// nobody would tell that it has ended. Other processes may begin meanwhile, which costs more: the least of some tries counts.
+TEST(ProcProcesses, AScanOfAMachineAtRestReadsNextToNothing) {
+  constexpr int kScans = 30, kLists = kScans / 10;
+  testing::ManualClock clock;
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < 20; ++i) workers.push_back(std::make_unique<Worker>(1));
+  linux::ProcProcesses source(clock, [](std::string_view) { return false; });
+  const auto scan = [&] { return (*source.scan())->size(); };
+  const auto settle = [&] {
+    for (const Instant later : {clock.now(), clock.now() + Seconds(6)}) {
+      clock.set(later);
+      for (int i = 0; i < 3; ++i) scan();
+    }
+  };
+  settle();
+  const int processes = static_cast<int>(scan());
+  int opened = std::numeric_limits<int>::max(), listed = opened, all = opened;
+  for (int tries = 0; tries < 20; ++tries) {
+    auto calls = testing::kernelCalls(settle, [&] {
+      for (int i = 0; i < kScans; ++i) scan();
+    });
+    if (!calls) GTEST_SKIP() << "no tracing here";
+    opened = std::min(opened, (*calls)[SYS_openat]);
+    listed = std::min(listed, (*calls)[SYS_getdents64]);
+    const auto add = [](int sum, const auto& call) { return sum + call.second; };
+    all = std::min(all, std::accumulate(calls->begin(), calls->end(), 0, add));
+  }
+  const int few = processes / 4 + 10;
+  EXPECT_LE(opened, 2 * processes + few);
+  EXPECT_LE(listed, kLists * (2 + processes / 500));
+  EXPECT_LE(all, 3 * (2 * processes + few) + 2 * kScans + 6 * kLists) << "open, read, close; two a scan";
+}
+
+TEST(ProcProcesses, WhoLostItsParentIsSeenWithAnotherOne) {
+  testing::ManualClock clock;
+  linux::ProcProcesses source(clock, [](std::string_view) { return false; });
+  int answer[2]{};
+  ASSERT_EQ(::pipe(answer), 0);
+  const int parent = ::fork();
+  if (parent == 0) {
+    const int child = ::fork();
+    if (child > 0 && ::write(answer[1], &child, sizeof child) != sizeof child) ::_exit(1);
+    for (;;) ::pause();
+  }
+  int child = 0;
+  ASSERT_EQ(::read(answer[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  const auto parentNow = [&] {
+    const auto all = source.scan();
+    for (const SeenProcess& process : **all) {
+      if (process.pid == child) return process.parent;
+    }
+    return -1;
+  };
+  EXPECT_EQ(parentNow(), parent);
+  clock.set(clock.now() + Seconds(6));  // it is not read again by itself
+  EXPECT_EQ(parentNow(), parent);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  const int other = parentNow();
+  EXPECT_GT(other, 0);
+  EXPECT_NE(other, parent);
+  ::kill(child, SIGKILL);
+  ::close(answer[0]);
+  ::close(answer[1]);
+}
+
 TEST(ProcProcesses, AProgramThatBecomesAnotherOneIsSeenAgain) {
   testing::ManualClock clock;
   linux::ProcProcesses source(clock, [](std::string_view) { return false; });
@@ -138,7 +209,7 @@ TEST(ProcProcesses, AProgramThatBecomesAnotherOneIsSeenAgain) {
   }
   const auto commandNow = [&] {
     const auto all = source.scan();
-    for (const SeenProcess& process : *all) {
+    for (const SeenProcess& process : **all) {
       if (process.pid == pid) return process.command;
     }
     return std::string();

@@ -71,19 +71,8 @@ ThreadUse threadUseOf(int pid, int tid) {
   return use;
 }
 
-ThreadTimes::ThreadTimes(int pid) : pid_(pid) {
-  clockid_t clock{};
-  if (::clock_getcpuclockid(pid, &clock) == 0) clock_ = clock;
-}
-
-std::optional<Nanos> ThreadTimes::processRan() const {
-  timespec time{};
-  if (!clock_ || ::clock_gettime(*clock_, &time) != 0) return std::nullopt;
-  return Seconds(time.tv_sec) + Nanos(time.tv_nsec);
-}
-
 Nanos ThreadTimes::of(int tid) {
-  const std::optional<Nanos> processRan = this->processRan();
+  const std::optional<Nanos> processRan = clock_.used();
   Thread& thread = threads_[tid];
   if (thread.file && processRan && *processRan == thread.processRan) return thread.ran;
   if (!thread.file) thread.file = openFor(taskPath(pid_, tid, "schedstat"), O_RDONLY);

@@ -1,11 +1,9 @@
 // Threads of processes as the CPU adapters need them: use and state, scheduling class, and the priority of Coterie's own threads. Thread-safe.
 #pragma once
 
-#include <time.h>
-
 #include <map>
-#include <optional>
 
+#include "base/cpu_clock.h"
 #include "base/cpu_set.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -19,7 +17,7 @@ namespace coterie::linux {
 // while the whole process has not run.
 class ThreadTimes {
  public:
-  explicit ThreadTimes(int pid);
+  explicit ThreadTimes(int pid) : pid_(pid), clock_(pid) {}
   [[nodiscard]] Nanos of(int tid);  // 0 once it has ended
 
  private:
@@ -28,10 +26,8 @@ class ThreadTimes {
     Nanos ran{};
     Nanos processRan{};  // when that was read
   };
-  [[nodiscard]] std::optional<Nanos> processRan() const;
-
   int pid_;
-  std::optional<clockid_t> clock_;
+  CpuClock clock_;
   std::map<int, Thread> threads_;
 };
 // The kernel's idle class (SCHED_IDLE); allowed to everyone for own threads. False if refused or gone.

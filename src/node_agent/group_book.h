@@ -37,6 +37,7 @@ class GroupBook {
   [[nodiscard]] const AgentGroup& group(std::size_t number) const { return file_.groups[places_.at(number)]; }
   [[nodiscard]] const std::string& tenantOf(std::size_t number) const { return file_.tenants[group(number).tenant].name; }
   [[nodiscard]] agent::GroupSpec specOf(std::size_t number) const;
+  [[nodiscard]] const std::vector<foreign::GroupRules>& rules() const { return rules_; }
   // By this file's rules; a container's group is its number.
   [[nodiscard]] foreign::Discovery discover(const std::vector<SeenProcess>& processes, int self) const;
 

@@ -114,18 +114,24 @@ bool NodeAgent::scan() {
   }
   scanFailed_ = false;
   if (*processes == lastScan_) return false;
-  lastScan_ = std::move(*processes);
+  const SeenProcesses before = std::exchange(lastScan_, std::move(*processes));
+  if (before != nullptr && !foreign::mayFindOthers(book_.rules(), *before, *lastScan_, owned_, config_.self)) return false;
   return updateMembers(book_);
 }
 
 // Who is whose by the configuration in force; before: the one by which those who leave belonged.
 bool NodeAgent::updateMembers(const GroupBook& before) {
-  foreign::Discovery found = book_.discover(lastScan_, config_.self);
+  if (lastScan_ == nullptr) return false;  // no scan has come out yet
+  foreign::Discovery found = book_.discover(*lastScan_, config_.self);
   for (const std::string& remark : found.remarks) {
     if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) log::warning("agent", remark);
   }
   remarks_ = std::move(found.remarks);
   const foreign::Roster::Change change = roster_.update(std::move(found.containers));
+  owned_.clear();
+  for (const auto& [id, container] : roster_.members()) {
+    for (const SeenProcess& process : container.processes) owned_.insert(process.pid);
+  }
   for (const auto& [id, container] : change.left) {
     meters_.erase(id);
     log::info("agent", containerName(container) + " of " + before.group(container.group).name + " has gone");
@@ -165,7 +171,7 @@ void NodeAgent::takeBack(InstanceId id, const foreign::FoundContainer& container
   foreign::FoundContainer living = container;
   std::erase_if(living.processes, [&](const SeenProcess& one) {
     const auto same = [&](const SeenProcess& seen) { return seen.pid == one.pid && seen.started == one.started; };
-    return std::none_of(lastScan_.begin(), lastScan_.end(), same);
+    return lastScan_ == nullptr || std::none_of(lastScan_->begin(), lastScan_->end(), same);
   });
   const bool lives = !living.processes.empty();
   if (lives) leaving_.emplace(id, std::move(living));

@@ -182,7 +182,8 @@ class NodeAgent final : private agent::Drc::Listener {
   Machine machine_;
   MachineSets sets_;
   CpuSet reserved_;
-  std::vector<SeenProcess> lastScan_;
+  SeenProcesses lastScan_;
+  std::set<int> owned_;  // processes of members
   foreign::Roster roster_;
   std::map<InstanceId, foreign::UseMeter> meters_;
   Nanos machineRunnable_{};  // threads of the machine that ran or waited, times time

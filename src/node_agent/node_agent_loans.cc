@@ -1,5 +1,6 @@
 // What the enforcing agent lends: looked at with every scan, and ten times a second while something is lent.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "node_agent/node_agent.h"
@@ -14,24 +15,25 @@ void NodeAgent::lend() {
   lendTimer_.reset();
   if (mode_ != Mode::Enforce || next_ || !drc_->settled()) return;
   std::map<std::size_t, foreign::LendingGroup> groups;
-  for (const agent::GroupView& view : drc_->groups()) {
-    const auto number = static_cast<std::size_t>(view.spec.id.value);
+  for (const auto& [id, planned] : drc_->homes()) {
+    const auto number = static_cast<std::size_t>(id.value);
     if (!book_.has(number)) continue;  // its last container is about to end
+    const agent::GroupSpec told = book_.specOf(number);
     foreign::LendingGroup group;
-    group.tenant = view.spec.tenant;
-    group.isolation = view.spec.isolation;
-    group.apart = view.inPool || view.pending;
+    group.tenant = told.tenant;
+    group.isolation = told.isolation;
+    group.apart = planned.apart;
     group.lends = book_.group(number).lends;
-    group.ceiling = view.spec.ceiling;
-    for (const agent::ContainerView& container : view.containers) {
-      const auto meter = meters_.find(container.instance);
-      if (meter == meters_.end() || container.home.empty()) continue;
+    group.ceiling = told.ceiling;
+    for (const auto& [instance, home] : planned.homes) {
+      const auto meter = meters_.find(instance);
+      if (meter == meters_.end() || home.empty()) continue;
       foreign::addUse(group.window, meter->second.use());
       foreign::addUse(group.last, meter->second.last());
-      const foreign::FoundContainer* found = member(container.instance);
+      const foreign::FoundContainer* found = member(instance);
       if (found == nullptr || found->role != ContainerRole::App) continue;  // what the others have is not lent
-      group.last.pressurePermille = std::max(group.last.pressurePermille, pressureOf(container.instance));
-      group.containers.push_back({container.instance, container.home});
+      group.last.pressurePermille = std::max(group.last.pressurePermille, pressureOf(instance));
+      group.containers.push_back({instance, home});
     }
     if (!group.containers.empty()) groups.emplace(number, std::move(group));
   }

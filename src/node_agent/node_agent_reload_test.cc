@@ -486,8 +486,8 @@ TEST(NodeAgentReloadTest, AfterAnyHistoryOfFilesEverybodyIsWhereTheLastOneSays) 
       const AgentReport report = rig.node->report();
       EXPECT_EQ(report.configuration.reloads, step + 1) << said;
       std::map<std::string, std::set<int>> members;
-      const Result<std::vector<SeenProcess>> processes = rig.processes.scan();
-      for (const SeenProcess& one : *processes) members[one.command.substr(0, one.command.find(' '))].insert(one.pid);
+      const Result<SeenProcesses> processes = rig.processes.scan();
+      for (const SeenProcess& one : **processes) members[one.command.substr(0, one.command.find(' '))].insert(one.pid);
       std::set<InstanceId> now;
       CpuSet owned;
       for (const GroupReport& group : report.groups) {

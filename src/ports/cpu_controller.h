@@ -14,9 +14,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_set.h"
@@ -85,6 +87,7 @@ struct ObservedContainer {
   bool vanished{false};  // the process has gone
   // False: of this container memory nodes are not set, although the adapter can; MemoryNodes does nothing.
   bool memoryHeld{true};
+  friend bool operator==(const ObservedContainer&, const ObservedContainer&) = default;
 };
 
 struct ThreadUse {
@@ -117,6 +120,14 @@ class CpuController {
   // Moves one loan lane to its own group's CPUs and ordinary class, or back.
   [[nodiscard]] virtual Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) = 0;
   [[nodiscard]] virtual Result<ObservedContainer> observe(InstanceId id) const = 0;
+  // Each of them as observe() has it, without those that are unknown; for who looks at all: what they have in common is read once.
+  [[nodiscard]] virtual std::map<InstanceId, ObservedContainer> observeAll(const std::vector<InstanceId>& ids) const {
+    std::map<InstanceId, ObservedContainer> all;
+    for (const InstanceId id : ids) {
+      if (auto seen = observe(id)) all.emplace(id, *std::move(seen));
+    }
+    return all;
+  }
   [[nodiscard]] virtual ThreadUse threadUse(InstanceId id, int threadId) const = 0;
   // Of that, the CPU time alone, 0 if it has gone: asked of every lane each second, so as cheap as an adapter can.
   [[nodiscard]] virtual Nanos cpuTime(InstanceId id, int threadId) const { return threadUse(id, threadId).cpu; }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ports/cpu_controller.h"
 
@@ -245,6 +246,35 @@ TEST_P(CpuControllerContract, StrangersAndDoublesAreErrors) {
   EXPECT_EQ(controller().prepare({CpuChangeKind::HomeCpus, InstanceId(9), first_, 0}).error().reason, "UnknownContainer");
   controller().remove(InstanceId(9));
   EXPECT_TRUE(controller().threadUse(InstanceId(9), 1).vanished);
+}
+
+TEST_P(CpuControllerContract, AllTogetherAreSeenAsEachAlone) {
+  const std::vector<InstanceId> ids{InstanceId(1), InstanceId(2), InstanceId(3), InstanceId(9)};
+  const auto alike = [&](const std::string& when) {
+    const auto all = controller().observeAll(ids);
+    EXPECT_EQ(all.size(), 3U) << when << ": the ninth is unknown";
+    for (const auto& [id, together] : all) EXPECT_EQ(together, seen(id.value)) << when << ": " << id.value;
+  };
+  EXPECT_TRUE(controller().observeAll({}).empty());
+  added(1);
+  added(2, 1, 1);
+  const ContainerRegistration third = added(3);
+  alike("floating");
+  EXPECT_EQ(home(1, first_), 0);
+  EXPECT_EQ(home(2, second_), 0);
+  alike("two placed");
+  EXPECT_EQ(loans(2, first_), 0);
+  EXPECT_EQ(home(3, both_), 0);
+  alike("one with loans");
+  for (int sweep = 0; sweep < 10; ++sweep) {
+    controller().sweep();
+    alike("at rest");
+  }
+  EXPECT_EQ(home(1, both_), 0);
+  EXPECT_EQ(loans(2, {}), 0);
+  alike("changed");
+  harness_.endProcess(third.pid);
+  alike("one has gone");
 }
 
 TEST_P(CpuControllerContract, AVanishedProcessIsAValue) {

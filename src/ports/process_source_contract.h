@@ -8,6 +8,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -37,9 +38,10 @@ class ProcessSourceContract : public ::testing::TestWithParam<ProcessSourceFacto
     const auto all = harness_.source->scan();
     EXPECT_TRUE(all.ok());
     if (!all.ok()) return {};
-    EXPECT_TRUE(std::is_sorted(all->begin(), all->end(), [](const SeenProcess& a, const SeenProcess& b) { return a.pid < b.pid; }));
-    const auto found = std::find_if(all->begin(), all->end(), [&](const SeenProcess& one) { return one.pid == pid; });
-    return found == all->end() ? SeenProcess{} : *found;
+    const std::vector<SeenProcess>& list = **all;
+    EXPECT_TRUE(std::is_sorted(list.begin(), list.end(), [](const SeenProcess& a, const SeenProcess& b) { return a.pid < b.pid; }));
+    const auto found = std::find_if(list.begin(), list.end(), [&](const SeenProcess& one) { return one.pid == pid; });
+    return found == list.end() ? SeenProcess{} : *found;
   }
   ProcessSourceHarness harness_{GetParam().make()};
 };
@@ -55,6 +57,22 @@ TEST_P(ProcessSourceContract, WhoBeginsIsSeenAndWhoEndedIsNot) {
   EXPECT_EQ(seen(pid), process) << "nothing changed";
   harness_.end(pid);
   EXPECT_EQ(seen(pid).pid, 0);
+}
+
+TEST_P(ProcessSourceContract, AScanIsTheSameThingExactlyAsLongAsNothingChanges) {
+  const int pid = harness_.begin(1);
+  // Others may come and go on a real machine: then it is another thing, and says something else.
+  SeenProcesses last = *harness_.source->scan();
+  const SeenProcesses first = last;
+  const std::vector<SeenProcess> copy = *first;
+  for (int scan = 0; scan < 20; ++scan) {
+    SeenProcesses again = *harness_.source->scan();
+    EXPECT_EQ(again == last, *again == *last) << "scan " << scan;
+    last = std::move(again);
+  }
+  harness_.end(pid);
+  EXPECT_NE(*harness_.source->scan(), first);
+  EXPECT_EQ(*first, copy) << "what was handed out stays as it was";
 }
 
 TEST_P(ProcessSourceContract, ThreadsAndTheirTimes) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,12 @@ namespace coterie::testing {
 
 class FakeProcesses final : public ProcessSource {
  public:
-  [[nodiscard]] Result<std::vector<SeenProcess>> scan() override {
+  [[nodiscard]] Result<SeenProcesses> scan() override {
     if (unreadable) return Error{Code::Unavailable, "ProcessesUnreadable", "/proc cannot be read"};
     std::vector<SeenProcess> all;
     for (const auto& [pid, process] : processes_) all.push_back(process.seen);
-    return all;
+    if (scanned_ == nullptr || *scanned_ != all) scanned_ = std::make_shared<const std::vector<SeenProcess>>(std::move(all));
+    return scanned_;
   }
   [[nodiscard]] std::vector<ThreadTimes> threads(int pid) override {
     ++threadLooks;
@@ -66,6 +68,7 @@ class FakeProcesses final : public ProcessSource {
     Bytes resident{1 << 20};
   };
   std::map<int, Process> processes_;
+  SeenProcesses scanned_;
   int next_{100000};
 };
 

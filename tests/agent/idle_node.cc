@@ -1,7 +1,6 @@
 #include "idle_node.h"
 
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "agent/realtime_applier.h"
+#include "base/cpu_clock.h"
 #include "foreign/cgroup_path.h"
 #include "http/asio_loop.h"
 #include "linux/cgroup_meter.h"
@@ -81,15 +81,11 @@ node_agent::AgentFile configuration() {
   return node_agent::readAgentFile(text).file;
 }
 
-double processSeconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
-}
+double processSeconds() { return static_cast<double>(ownCpuTime().count()) / 1e9; }
 
 }  // namespace
 
-Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& folder) {
+Result<IdleCost> measureIdle(int containers, node_agent::Mode mode, Seconds time, const std::string& folder) {
   linux::allowManyFiles();
   Fleet fleet;
   if (const Status made = fleet.make(containers); !made) return made.error();
@@ -116,7 +112,7 @@ Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& fo
   node_agent::NodeAgentConfig config;
   config.self = ::getpid();
   config.file = configuration();
-  config.file.mode = node_agent::Mode::Enforce;
+  config.file.mode = mode;
   node_agent::NodeAgent::Ports ports{loop, processes, machine};
   ports.openActuators = [&](const node_agent::AgentFile&) -> Result<node_agent::NodeAgent::Actuators> {
     return node_agent::NodeAgent::Actuators{&controller, applier->get()};
@@ -125,9 +121,12 @@ Result<IdleCost> measureIdle(int containers, Seconds time, const std::string& fo
   agent = std::make_unique<node_agent::NodeAgent>(std::move(ports), std::move(config));
   if (const Status started = agent->start(); !started) return started.error();
   static_cast<void>(loop.runUntil([] { return false; }, kSettles));
-  const double before = processSeconds();
-  static_cast<void>(loop.runUntil([] { return false; }, time));
-  IdleCost cost{100 * (processSeconds() - before) / static_cast<double>(time.count()), 0};
+  IdleCost cost;
+  for (double* const percent : {&cost.percent, &cost.again}) {
+    const double before = processSeconds();
+    static_cast<void>(loop.runUntil([] { return false; }, time));
+    *percent = 100 * (processSeconds() - before) / static_cast<double>(time.count());
+  }
   for (const node_agent::GroupReport& group : agent->report().groups) {
     for (const node_agent::ContainerReport& one : group.containers) cost.containers += one.planned.empty() ? 0 : 1;
   }

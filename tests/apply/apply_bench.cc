@@ -15,7 +15,6 @@
 // What the kernel says of every container is compared with the plan after each run and every 60 events. Exit status 1 if a target is missed or
 // something is not as planned. About two minutes. Needs two CPUs.
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include "agent_node.h"
+#include "base/cpu_clock.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "testing/bench_report.h"
@@ -55,11 +55,7 @@ constexpr std::int64_t kLongestPauseMicros = 50'000;
 
 double millis(Nanos time) { return static_cast<double>(time.count()) / 1e6; }
 
-double processSeconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
-}
+double processSeconds() { return static_cast<double>(ownCpuTime().count()) / 1e9; }
 
 // The machine's services and processes, and the node that is to keep them.
 class Fleet {

@@ -1,12 +1,12 @@
 #include "backends.h"
 
 #include <sys/stat.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
+#include "base/cpu_clock.h"
 #include "onnx/default_library.h"
 #include "testing/onnx_writer.h"
 
@@ -142,12 +142,7 @@ pid_t Workers::pidOf(const std::string& name) const {
 
 std::string Workers::runtimeLibrary() { return onnx::defaultLibrary(); }
 
-double cpuSecondsOf(pid_t pid) {
-  clockid_t clock{};
-  timespec time{};
-  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
+double cpuSecondsOf(pid_t pid) { return static_cast<double>(cpuTimeOf(pid).value_or(Nanos{}).count()) * 1e-9; }
 
 double Workers::cpuSeconds() const {
   double all = 0;

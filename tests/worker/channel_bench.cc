@@ -1,22 +1,16 @@
 // Requests per CPU-second of LocalBackend and a worker together, closed loop over the lanes: what the channel costs beside the model. usage:
 // worker-channel [MODEL] [LANES] [SECONDS]
-#include <time.h>
-
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/cpu_clock.h"
 #include "base/histogram.h"
 #include "rig.h"
 
 namespace coterie::worker_test {
 namespace {
 
-double cpuSeconds(pid_t pid) {
-  clockid_t clock{};
-  timespec time{};
-  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
+double cpuSeconds(pid_t pid) { return static_cast<double>(cpuTimeOf(pid).value_or(Nanos{}).count()) * 1e-9; }
 
 struct Load {
   Rig& rig;
