@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "allocation/roles.h"
 #include "model/owned_floor.h"
@@ -87,7 +88,7 @@ std::optional<Isolation> IsolationRoom::lowerLevel(const GroupState& shape) cons
 
 std::vector<UnitShortage::Holder> IsolationRoom::holders() const {
   std::vector<UnitShortage::Holder> all = kept_;
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cpus > b.cpus; });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return std::tuple(-a.cpus, a.group) < std::tuple(-b.cpus, b.group); });
   std::size_t named = 0;
   while (named < all.size() && named < kNamedHolders && all[named].cpus > 0) ++named;
   // Those of the pool have no whole CPUs each: what all of them have together is what is left of the sum.

@@ -82,7 +82,7 @@ class Reader {
  private:
   void addGroup(Fields& item, int line) {
     for (const auto& [word, here] : kElsewhere) {
-      const auto same = [word = word](const Value::Member& member) { return member.first == word; };
+      const auto same = [wanted = word](const Value::Member& member) { return member.first == wanted; };
       if (std::none_of(item.members()->begin(), item.members()->end(), same)) continue;
       (void)item.find(word);  // known now, so that it is not answered twice
       item.fault(word, "unknown field: it is spelt " + std::string(here) + " here");
