@@ -407,18 +407,24 @@ void Drc::Impl::forgetOldRepairs(ContainerRecord& container) {
 }
 
 // Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose
-// set cannot be repaired now are left to him. True if there is something to write.
+// set cannot be repaired now are left to him; unless somebody else keeps giving him all that the other was asked for, and the other stands where it was
+// not asked: then it goes where it was asked, beside him whom nobody can keep away, and not on a third one's CPUs. True if there is something to write.
 bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   std::vector<InstanceId> drifted;
-  std::vector<std::pair<GroupId, CpuSet>> kept;  // by others, against the plan
+  struct Kept {
+    GroupId holder;
+    CpuSet held;
+    bool contested;
+  };
+  std::vector<Kept> kept;  // against the plan
   for (const auto& [id, seen] : observed) {
     ContainerRecord& container = containers_.at(id);
     forgetOldRepairs(container);
     if (asWanted(container, seen)) continue;
-    const bool leaveOut =
-        container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut) || !mayRepair(container, seen);
-    if (leaveOut || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
-      kept.emplace_back(container.group, seen.home - container.wanted.home);
+    const bool waits = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut);
+    const bool contested = !waits && !mayRepair(container, seen);
+    if (waits || contested || container.wanted.home.empty() || !container.wanted.home.isSubsetOf(usable())) {
+      kept.push_back({container.group, seen.home - container.wanted.home, contested});
     } else {
       drifted.push_back(id);
     }
@@ -434,12 +440,16 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   }
   for (const InstanceId id : drifted) {
     ContainerRecord& container = containers_.at(id);
+    const CpuSet& home = observed.at(id).home;
     CpuSet target = container.wanted.home;
-    for (const auto& [holder, held] : kept) {
+    CpuSet beside = target;  // whom somebody else keeps there
+    for (const Kept& one : kept) {
       // Who comes now stays off whole units of an isolated one; who was thrown out of his takes back what he can.
-      const bool comes = observed.at(id).home.empty();
-      target -= comes ? closedBy(groups_.at(holder), held, groups_.at(container.group)) : held;
+      const CpuSet closed = closedBy(groups_.at(one.holder), one.held, groups_.at(container.group));
+      target -= home.empty() ? closed : one.held;
+      beside -= !one.contested ? one.held : groups_.at(one.holder).spec.isolation != Isolation::None ? closed : CpuSet{};
     }
+    if (target.empty() && !home.empty() && !home.isSubsetOf(container.wanted.home)) target = beside;
     if (target.empty()) continue;
     container.repairTried = true;
     if (cutFromAbove(observed.at(id))) ancestors_.clear();  // written again, before the container's own set

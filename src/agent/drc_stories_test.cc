@@ -171,6 +171,32 @@ TEST(DrcStories, AFightIsFoughtAFewTimesAMinuteAndThenSaid) {
   EXPECT_EQ(rig.drc->explainGroup(GroupId(1))->counters.conflicts, 1);
 }
 
+// A fight over one container, which the other keeps on all CPUs, left nobody a CPU of his own to be put back to: drift of all others stayed, unsaid,
+// and the next plan built on it.
+TEST(DrcStories, AFightOverOneContainerLeavesNobodyElseWhereSomebodyPutIt) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet fought = rig.home(10), other = rig.home(20);
+  rig.mayOverlap = true;  // made by somebody else
+  for (int second = 0; second < 12; ++second) {
+    rig.kernel.disturb(InstanceId(10), CpuSet::range(0, 3));
+    rig.loop.advance(1000ms);
+  }
+  ASSERT_TRUE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+  ASSERT_EQ(rig.home(10), CpuSet::range(0, 3));
+  rig.kernel.disturb(InstanceId(20), fought);
+  rig.loop.advance(1100ms);
+  EXPECT_EQ(rig.home(20), other) << "beside him whom nobody can keep away, not on the other's CPUs";
+  EXPECT_EQ(rig.drc->explainGroup(GroupId(2))->counters.driftRepairs, 1);
+  rig.kernel.disturb(InstanceId(20), fought);
+  rig.drc->setGroup(rig.spec(2, 101));  // and before a plan builds on it
+  rig.settle();
+  EXPECT_EQ(rig.home(20), other);
+  EXPECT_EQ(rig.drc->plannedHome(InstanceId(10)), fought);
+}
+
 // koordinator#3129 on cgroups v2: the set above is narrowed, and every container still "has" what it asked for. What counts is what is granted.
 TEST(DrcStories, ASetThatIsCutFromAboveIsSeenAndRepaired) {
   DrcRig rig(flatMachine(4), nullptr, {}, testing::KernelRules::CgroupV2);

@@ -66,7 +66,8 @@ void IsolationRoom::keep(const GroupState& shape) {
   } else {
     open_.addFloor(shape.floor);
   }
-  kept_.push_back({shape.id, 1, cpus, shape.isolation});
+  const bool inPool = !isolated(shape) && shape.floor < MilliCpu(kCpu);  // no whole CPU is its own: it counts with the others of the pool
+  kept_.push_back({shape.id, 1, inPool ? 0 : cpus, shape.isolation});
 }
 
 int IsolationRoom::guaranteed() const { return inUnits_ + static_cast<int>(open_.cpus()); }

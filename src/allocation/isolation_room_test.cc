@@ -157,6 +157,20 @@ TEST(IsolationRoom, TheTextSaysWhatWhoAndWhatWouldHelp) {
             "isolation core would fit; what else would help: guarantees of others (minCpus, isolation) that are 1 CPU less, or a larger machine\n");
 }
 
+// Three floors of a quarter are one CPU together; each was told as a whole one, three on a machine of two.
+TEST(IsolationRoom, FloorsOfThePoolAreOneSum) {
+  const Machine machine = testing::regularMachine("m", {1, 1, 1, 2, 1});
+  SnapshotBuilder builder(machine);
+  const Plan plan = decide(asking(builder, {{250}, {250}, {250}, {0, Isolation::Node}}), {});
+  std::vector<std::string> holders;
+  for (const Reason& reason : plan.reasons) {
+    if (reason.code == ReasonCode::IsolationHeldBy)
+      holders.push_back(reasonText(reason, "t", reason.other.valid() ? "group " + std::to_string(reason.other.value) : "").sentence);
+  }
+  ASSERT_EQ(holders.size(), 1U);
+  EXPECT_NE(holders[0].find("3 other groups are guaranteed 1 CPU"), std::string::npos) << holders[0];
+}
+
 // A core with one online thread: counted by the largest, three cores are more than there are CPUs; but there are three.
 TEST(IsolationRoom, WhereUnitsDifferNothingIsCalledImpossibleThatIsNot) {
   MachineShape shape{1, 1, 0, 3, 2};

@@ -223,7 +223,7 @@ void NodeAgent::pendingChanged(GroupId group, bool pending) {
   if (!book_.has(numberOf(group))) return;
   const std::string& name = book_.group(numberOf(group)).name;
   if (pending) {
-    log::warning("agent", name + ": its floor or its isolation cannot be had any more; it keeps the CPUs it has. `coterie top --node` says why");
+    log::warning("agent", name + ": its floor or its isolation cannot be had; it keeps the CPUs it has. `coterie top --node` says why");
   } else {
     log::info("agent", name + ": its floor and its isolation fit again");
   }

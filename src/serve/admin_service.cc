@@ -61,7 +61,6 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   explanation.tenant = summary->tenant;
   explanation.floor = summary->spec.minCpus;
   explanation.ceiling = summary->spec.maxCpus;
-  if (summary->spec.isolation != Isolation::None) explanation.isolation = isolationName(summary->spec.isolation);
   explanation.instances = summary->serving;
   const auto instancesText = [](int count) { return std::to_string(count) + (count == 1 ? " instance" : " instances"); };
   explanation.whyThisMany.push_back({"Instances", summary->spec.instances ? "spec.instances asks for " + instancesText(*summary->spec.instances)
@@ -71,6 +70,7 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   if (const auto group = parts_.drc.explainGroup(summary->group)) {
     explainCpus(*group, view, explanation);
     if (group->spec.isolation != Isolation::None) {
+      explanation.isolation = isolationName(group->spec.isolation);  // what is in force; one that was refused is among the obstacles
       const controller::IsolationTerms terms = parts_.bridge.isolationTerms(group->spec.isolation);
       explanation.whyThese.push_back({"Isolated", "isolation " + std::string(isolationName(group->spec.isolation)) + " keeps other tenants off its " +
                                                       terms.named + ". Shared all the same: " + terms.gaps});
