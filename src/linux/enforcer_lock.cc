@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "linux/cgroup_paths.h"
@@ -19,6 +22,8 @@
 namespace coterie::linux {
 
 namespace {
+
+using std::chrono::milliseconds;
 
 template <class Number>
 std::optional<Number> numberIn(std::string_view text, int base) {
@@ -50,6 +55,53 @@ std::optional<uid_t> userOf(int pid) {
   return std::nullopt;
 }
 
+// The program's own name as the kernel keeps it, which everybody may read; "" if it has gone.
+std::string nameOf(int pid) {
+  std::string name = readText("/proc/" + std::to_string(pid) + "/comm").value_or("");
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
+bool isAgent(int pid) {
+  struct stat own{}, theirs{};
+  if (::stat("/proc/self/exe", &own) == 0 && ::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &theirs) == 0 && own.st_dev == theirs.st_dev &&
+      own.st_ino == theirs.st_ino)
+    return true;
+  const std::string name = nameOf(pid);
+  return !name.empty() && (name == "coterie" || name == nameOf(::getpid()));
+}
+
+struct Rival {
+  int pid{0};
+  uid_t user{0};
+  bool enforces{false};
+};
+
+// One that enforces, else the one of the lowest pid.
+std::optional<Rival> rivalOn(const struct stat& directory) {
+  const std::vector<int> holders = lockHolders(readText("/proc/locks").value_or(""), directory.st_dev, directory.st_ino);
+  std::optional<Rival> first;
+  for (std::size_t at = 0, next = 0; at < holders.size(); at = next) {
+    while (next < holders.size() && holders[next] == holders[at]) ++next;
+    const int pid = holders[at];
+    const bool enforces = next - at > 1;
+    if (pid == ::getpid() || (first && !enforces)) continue;
+    const auto user = userOf(pid);
+    if (!user || !usersCollide(*user, ::geteuid()) || !isAgent(pid)) continue;
+    first = Rival{pid, *user, enforces};
+    if (enforces) break;
+  }
+  return first;
+}
+
+// How long until the next look. Who has let go waits several looks of the one that keeps its lock, which so finds it gone; and not as long as the
+// next.
+milliseconds pause(bool keeps) {
+  constexpr milliseconds kKeeps{4}, kLetGo{20};
+  constexpr int kApart = 16;
+  return keeps ? kKeeps : kLetGo + milliseconds(::getpid() % kApart);
+}
+
 }  // namespace
 
 std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, std::uint64_t inode) {
@@ -63,27 +115,34 @@ std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, s
       holders.push_back(pid);
   }
   std::sort(holders.begin(), holders.end());
-  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   return holders;
 }
 
-Result<UniqueFd> lockEnforcing(std::string directory) {
+Result<EnforcerLock> lockEnforcing(std::string directory) {
   if (directory.empty()) directory = cpusetRoot(readText("/proc/self/mountinfo").value_or(""));
-  if (directory.empty()) return UniqueFd();
-  UniqueFd lock = openFor(directory, O_RDONLY | O_DIRECTORY);
+  if (directory.empty()) return EnforcerLock{};
+  EnforcerLock lock{openFor(directory, O_RDONLY | O_DIRECTORY), openFor(directory, O_RDONLY | O_DIRECTORY)};
   struct stat status{};
-  if (!lock || ::fstat(lock.get(), &status) != 0) return UniqueFd();
-  static_cast<void>(::flock(lock.get(), LOCK_SH | LOCK_NB));  // refused: somebody has it alone, who then is in the list, or nobody to mind
-  for (const int pid : lockHolders(readText("/proc/locks").value_or(""), status.st_dev, status.st_ino)) {
-    if (pid == ::getpid()) continue;
-    const auto user = userOf(pid);
-    if (!user || !usersCollide(*user, ::geteuid())) continue;
-    return Error{Code::Unavailable, "AgentRunning",
-                 "another agent enforces on this machine: process " + std::to_string(pid) + " of user " + std::to_string(*user) +
-                     "; end that one first (kill " + std::to_string(pid) +
-                     "), add your groups to its configuration, or run this one with --mode observe"};
+  if (!lock.would || !lock.does || ::fstat(lock.would.get(), &status) != 0) return EnforcerLock{};
+  const auto deadline = std::chrono::steady_clock::now() + kEnforcerPatience;
+  for (;;) {
+    static_cast<void>(::flock(lock.would.get(), LOCK_SH | LOCK_NB));  // refused: somebody who is no agent has it alone
+    auto rival = rivalOn(status);
+    // Once more: the kernel lists by the page and by position, so a lock that goes meanwhile can hide another.
+    if (!rival) rival = rivalOn(status);
+    if (!rival) {
+      static_cast<void>(::flock(lock.does.get(), LOCK_SH | LOCK_NB));
+      return Result<EnforcerLock>(std::move(lock));
+    }
+    if (rival->enforces || std::chrono::steady_clock::now() >= deadline)
+      return Error{Code::Unavailable, "AgentRunning",
+                   "another agent enforces on this machine: process " + std::to_string(rival->pid) + " of user " + std::to_string(rival->user) +
+                       "; end that one first (kill " + std::to_string(rival->pid) +
+                       "), add your groups to its configuration, or run this one with --mode observe"};
+    const bool keeps = ::getpid() < rival->pid;
+    if (!keeps) static_cast<void>(::flock(lock.would.get(), LOCK_UN));
+    std::this_thread::sleep_for(pause(keeps));
   }
-  return Result<UniqueFd>(std::move(lock));
 }
 
 }  // namespace coterie::linux

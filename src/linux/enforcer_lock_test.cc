@@ -3,17 +3,22 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +42,7 @@ TEST(EnforcerLockTest, HoldersAreReadFromTheKernelsList) {
       "6: FLOCK  ADVISORY  READ 812 00:1c:1 0 EOF\n"
       "7: FLOCK  ADVISORY  READ -1 00:1c:1 0 EOF\n"
       "8: OFDLCK ADVISORY  READ -1 00:1c:1 0 EOF\nnonsense\n9: FLOCK\n\n";
-  EXPECT_EQ(lockHolders(kLocks, makedev(0, 0x1c), 1), (std::vector<int>{99, 812}));
+  EXPECT_EQ(lockHolders(kLocks, makedev(0, 0x1c), 1), (std::vector<int>{99, 812, 812}));
   EXPECT_EQ(lockHolders(kLocks, makedev(8, 0x1c), 1), (std::vector<int>{8}));
   EXPECT_TRUE(lockHolders(kLocks, makedev(0, 0x1c), 2).empty());
   EXPECT_TRUE(lockHolders("", makedev(0, 0x1c), 1).empty());
@@ -61,25 +66,46 @@ TEST(EnforcerLockTest, TheDirectoryIsTheRootOfTheHierarchyWithCpusets) {
   EXPECT_EQ(cpusetRoot(""), "");
 }
 
-// A process that does this under that user and then waits to be killed; what it answered.
+// Lets processes through when that many stand before it: they do not sleep there, so that they go on at the same moment.
+class Gate {
+ public:
+  explicit Gate(int processes) : processes_(processes) {
+    void* memory = ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    there_ = new (memory) std::atomic<int>(0);
+  }
+  ~Gate() { ::munmap(there_, sizeof *there_); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void pass() const {
+    there_->fetch_add(1);
+    while (there_->load() < processes_) ::sched_yield();
+  }
+
+ private:
+  int processes_;
+  std::atomic<int>* there_;
+};
+
+// A process that does this under that user and then waits to be killed; what it answered. With a gate: from there on.
 class Agent {
  public:
-  Agent(const std::string& directory, uid_t user) {
+  Agent(const std::string& directory, uid_t user, const Gate* gate = nullptr) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
     pid_ = ::fork();
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (gate != nullptr) gate->pass();
       const bool may = user == ::geteuid() || ::setuid(user) == 0;
-      const auto lock = may ? lockEnforcing(directory) : Result<UniqueFd>(Error{Code::Internal, "NoUser", "setuid"});
+      const auto lock = may ? lockEnforcing(directory) : Result<EnforcerLock>(Error{Code::Internal, "NoUser", "setuid"});
       const std::string said = lock.ok() ? std::string("locked") : lock.error().message;
       if (::write(ends[1], said.c_str(), said.size() + 1) < 0) ::_exit(1);
       for (;;) ::pause();
     }
     ::close(ends[1]);
-    char text[600] = {};
-    if (::read(ends[0], text, sizeof text - 1) > 0) said_ = text;
-    ::close(ends[0]);
+    answer_ = UniqueFd(ends[0]);
+    if (gate == nullptr) hear();
   }
   ~Agent() { end(); }
   Agent(const Agent&) = delete;
@@ -90,12 +116,17 @@ class Agent {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
+  void hear() {
+    char text[600] = {};
+    if (::read(answer_.get(), text, sizeof text - 1) > 0) said_ = text;
+  }
   [[nodiscard]] bool locked() const { return said_ == "locked"; }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] int pid() const { return pid_; }
 
  private:
   int pid_{-1};
+  UniqueFd answer_;
   std::string said_;
 };
 
@@ -164,6 +195,79 @@ TEST_F(EnforcerLockOfProcesses, AnotherUsersExclusiveLockIsInNobodysWay) {
   ::waitpid(pid, nullptr, 0);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// Each race in a directory of its own; its loser still waits while the next begin.
+TEST_F(EnforcerLockOfProcesses, OfAgentsThatStartTogetherExactlyOneWins) {
+  constexpr std::size_t kRaces = 60;
+  std::vector<std::vector<std::unique_ptr<Agent>>> races(kRaces);
+  for (std::size_t race = 0; race < kRaces; ++race) {
+    const std::string directory = folder_ + "/" + std::to_string(race);
+    std::filesystem::create_directories(directory);
+    const std::size_t agents = race % 4 == 3 ? 3 : 2;
+    const Gate gate(static_cast<int>(agents));
+    while (races[race].size() < agents) races[race].push_back(std::make_unique<Agent>(directory, ::geteuid(), &gate));
+  }
+  for (std::size_t race = 0; race < kRaces; ++race) {
+    int winners = 0;
+    for (const auto& agent : races[race]) {
+      agent->hear();
+      winners += agent->locked() ? 1 : 0;
+    }
+    EXPECT_EQ(winners, 1) << "race " << race << " of " << races[race].size();
+  }
+}
+
+// An agent that observed and whose configuration now says to enforce.
+TEST_F(EnforcerLockOfProcesses, WhoEnforcesStaysBeforeAnOlderProcess) {
+  const Gate gate(2);
+  Agent older(folder_, ::geteuid(), &gate);
+  Agent first(folder_, ::geteuid());
+  ASSERT_TRUE(first.locked()) << first.said();
+  gate.pass();
+  older.hear();
+  EXPECT_NE(older.said().find("process " + std::to_string(first.pid()) + " of user"), std::string::npos) << older.said();
+  EXPECT_FALSE(Agent(folder_, ::geteuid()).locked()) << "the one that was refused has changed nothing";
+  first.end();
+  EXPECT_TRUE(Agent(folder_, ::geteuid()).locked()) << "the one that was refused holds nothing";
+}
+
+// Another program that holds it as one that enforces does, under that name; its pid.
+int holderNamed(const std::string& program, const std::string& directory, uid_t user) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int lock = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY),
+              second = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY);  // kept through exec
+    const bool may = user == ::geteuid() || ::setuid(user) == 0;
+    if (may && ::flock(lock, LOCK_SH | LOCK_NB) == 0 && ::flock(second, LOCK_SH | LOCK_NB) == 0)
+      ::execl(program.c_str(), program.c_str(), "600", nullptr);
+    const char failed = 'n';
+    ::_exit(::write(ends[1], &failed, 1) == 1 ? 1 : 2);
+  }
+  ::close(ends[1]);
+  char failed = 0;
+  EXPECT_EQ(::read(ends[0], &failed, 1), 0) << program;  // the end: it has become that program
+  ::close(ends[0]);
+  return pid;
+}
+
+TEST_F(EnforcerLockOfProcesses, OnlyAgentsCountNotWhoeverLocksTheDirectory) {
+  const std::string named = folder_ + "/coterie";
+  std::filesystem::create_symlink("/bin/sleep", named);
+  std::vector<uid_t> users{::geteuid()};
+  if (::geteuid() == 0) users.push_back(kOther);
+  for (const uid_t user : users) {
+    for (const std::string& program : {std::string("/bin/sleep"), named}) {
+      const int holder = holderNamed(program, folder_, user);
+      const Agent agent(folder_, ::geteuid());
+      EXPECT_EQ(agent.locked(), program != named) << program << " of user " << user << ": " << agent.said();
+      ::kill(holder, SIGKILL);
+      ::waitpid(holder, nullptr, 0);
+    }
+  }
 }
 
 TEST_F(EnforcerLockOfProcesses, WhereThereIsNothingToLockNobodyIsRefused) { EXPECT_TRUE(Agent(folder_ + "/nothing", ::geteuid()).locked()); }

@@ -122,7 +122,8 @@ class AgentRun {
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
   linux::CgroupMeter meter_;
-  UniqueFd lock_, machineLock_;
+  UniqueFd lock_;
+  linux::EnforcerLock machineLock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<CacheClasses> cacheClasses_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
@@ -179,7 +180,7 @@ Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
   ports.meter = &meter_;
   ports.openActuators = [this](const AgentFile& file) { return openActuators(file); };
-  ports.closeActuators = [this] { machineLock_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
+  ports.closeActuators = [this] { machineLock_ = {}, lock_.reset(); };  // the rest may still be at a write that hangs
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
   ports.rivals = [] { return linux::cpuRivals(::getpid()); };
   ports.kubeletIsStatic = kubeletIsStatic;
