@@ -33,6 +33,19 @@ TEST_F(Cli, AppliesFoldersAndSaysWhatChanged) {
   EXPECT_EQ(same.out, "");
 }
 
+TEST_F(Cli, AnInputWithoutEndIsRefusedAtTheParsersLimit) {
+  const std::string fault = "more than 16777216 bytes in one text";
+  const auto endless = run({"apply", "-f", "/dev/zero"});
+  EXPECT_EQ(endless.code, kFailed);
+  EXPECT_NE(endless.err.find("/dev/zero: " + fault), std::string::npos) << endless.err;
+  // A byte order mark is no text, but what follows the limit is not read because of it.
+  const std::string blank((std::size_t{16} << 20) - 3, '\n');
+  const auto typed = run({"apply", "-f", "-"}, "\xef\xbb\xbf" + blank + kTenantYaml);
+  EXPECT_EQ(typed.code, kFailed);
+  EXPECT_NE(typed.err.find("standard input: " + fault), std::string::npos) << typed.err;
+  EXPECT_EQ(run({"get", "tenants", "-o", "name"}).out, "");
+}
+
 // The reconciler writes status at any time: between our look and our write the version moves on without anybody having changed what people wrote.
 TEST_F(Cli, ApplyIsNotDisturbedByStatusButByAnotherHandsChange) {
   applyAudio();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -44,15 +43,15 @@ void readPath(const Context& context, const std::string& path, std::vector<Sourc
 }  // namespace
 
 Result<std::string> readInput(const Context& context, const std::string& path) {
-  if (path == "-") return std::string{std::istreambuf_iterator<char>(context.terminal.in), std::istreambuf_iterator<char>()};
+  if (path == "-") return text::readUpToLimit(context.terminal.in);
   const auto unreadable = [&](std::string_view why) {
     return Error{Code::InvalidArgument, "Unreadable", path + ": cannot be read" + std::string(why)};
   };
   std::error_code ec;
   if (fs::is_directory(path, ec)) return unreadable(": it is a folder");
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) return unreadable("; check that it exists and that you may read it");
+  std::string text = text::readUpToLimit(file);
+  if (!file.is_open() || file.bad()) return unreadable("; check that it exists and that you may read it");
   return text;
 }
 

@@ -16,7 +16,8 @@ struct Manifests {
   std::vector<std::string> faults;  // not empty: use nothing
 };
 
-// The text of a file, or of standard input for "-". Errors: InvalidArgument/Unreadable (names the path).
+// The text of a file, or of standard input for "-"; of one that is too large for the parsers only as much as makes them say so.
+// Errors: InvalidArgument/Unreadable (names the path).
 [[nodiscard]] Result<std::string> readInput(const Context& context, const std::string& path);
 [[nodiscard]] Manifests readManifests(const Context& context, const std::vector<std::string>& paths, const std::string& defaultNamespace);
 // As the API takes it.

@@ -14,6 +14,7 @@
 
 #include "linux/execute_write.h"
 #include "linux/files.h"
+#include "linux/process_threads.h"
 
 namespace coterie::linux {
 
@@ -22,7 +23,9 @@ namespace fs = std::filesystem;
 namespace {
 constexpr std::string_view kTreePrefix = "coterie-";
 
+// A zombie has gone: whoever started it may never ask for its exit status, and its trees would stay.
 std::string startTimeOf(int pid) {
+  if (processGone(pid)) return "gone";
   const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
   return stat ? std::to_string(stat->startTime) : "gone";
 }

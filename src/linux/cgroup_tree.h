@@ -1,7 +1,7 @@
 // What the cgroup adapters of both versions share: names of trees and who made them, errors, values in the kernel's files. Thread-safe.
 //
 // A tree is a directory coterie-<pid>-<start time>/ below the maker's own cgroup, so that a tree of a run that has gone is known by its name: its pid
-// is nobody's now, or that of a process that started at another time.
+// is nobody's now, a zombie's, or that of a process that started at another time.
 #pragma once
 
 #include <optional>

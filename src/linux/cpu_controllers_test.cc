@@ -14,6 +14,7 @@
 
 #include "linux/affinity_controller.h"
 #include "linux/cgroup_paths.h"
+#include "linux/cgroup_tree.h"
 #include "linux/cgroup_v1_controller.h"
 #include "linux/cgroup_v2_controller.h"
 #include "linux/execute_write.h"
@@ -329,6 +330,35 @@ TEST_F(CgroupV1ControllerTest, RestoreRemovesItsTrees) {
   EXPECT_FALSE(fs::exists(controller_->cpusetTree()));
   EXPECT_FALSE(fs::exists(controller_->cpuTree()));
   EXPECT_EQ(::kill(child.pid(), 0), 0) << "restoring ends nobody";
+}
+
+// Started by somebody who does not ask for exit statuses, as the first process of many containers does not. Plain folders will do.
+TEST(CgroupTree, ThatOfAZombieIsRemoved) {
+  int gate[2]{};
+  ASSERT_EQ(::pipe(gate), 0);
+  const int pid = ::fork();
+  if (pid == 0) {
+    char end = 0;
+    ::close(gate[1]);
+    ::_exit(static_cast<int>(::read(gate[0], &end, 1)));
+  }
+  ::close(gate[0]);
+  const auto stat = linux::readStat("/proc/" + std::to_string(pid) + "/stat");
+  ASSERT_TRUE(stat);
+  std::string parent = (fs::temp_directory_path() / "coterie-trees-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(parent.data()), nullptr);
+  const std::string tree = parent + "/coterie-" + std::to_string(pid) + "-" + std::to_string(stat->startTime);
+  fs::create_directories(tree + "/1.home");
+  linux::clearTreesOfDeadRuns({parent}, true);
+  EXPECT_TRUE(fs::exists(tree + "/1.home")) << "it lives";
+  ::close(gate[1]);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);  // a zombie from here on
+  ASSERT_EQ(::kill(pid, 0), 0);
+  linux::clearTreesOfDeadRuns({parent}, true);
+  EXPECT_FALSE(fs::exists(tree));
+  ::waitpid(pid, nullptr, 0);
+  fs::remove_all(parent);
 }
 
 TEST_F(CgroupV1ControllerTest, LeftoversOfADeadRunAreKilledAndRemovedALivingRunsAreNot) {

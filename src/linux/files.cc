@@ -143,4 +143,15 @@ std::optional<ProcessStat> readStat(const std::string& path) {
   return stat;
 }
 
+int livingThreadOf(int pid) {
+  const auto lives = [pid](int tid) {
+    const auto stat = readStat("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/stat");
+    return stat && stat->state != 'Z' && stat->state != 'X';
+  };
+  if (lives(pid)) return pid;
+  const std::vector<int> threads = threadsOf(pid);
+  const auto one = std::find_if(threads.begin(), threads.end(), lives);
+  return one == threads.end() ? 0 : *one;
+}
+
 }  // namespace coterie::linux

@@ -41,5 +41,8 @@ struct ProcessStat {
   unsigned long long startTime{0};
 };
 [[nodiscard]] std::optional<ProcessStat> readStat(const std::string& path);
+// A thread that has not ended: the first one if it can be, whose id is the process's; 0: no such process, or a zombie. A first thread that ended
+// (pthread_exit in main) is a zombie, too, until all others have.
+[[nodiscard]] int livingThreadOf(int pid);
 
 }  // namespace coterie::linux

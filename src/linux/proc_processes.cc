@@ -220,7 +220,7 @@ ProcProcesses::Look ProcProcesses::lookAgain(Known& known, Instant now) const {
   };
   if (young || parentUnseen || known.orphaned || !known.handle) {
     const auto stat = readStat(folderOf(process.pid) + "/stat");
-    if (!stat || stat->state == 'Z' || stat->state == 'X') {
+    if (!stat || ((stat->state == 'Z' || stat->state == 'X') && livingThreadOf(process.pid) == 0)) {
       known.scans = scans;
       return Look::Gone;
     }
@@ -235,8 +235,15 @@ ProcProcesses::Look ProcProcesses::lookAgain(Known& known, Instant now) const {
     take(process.started, std::uint64_t{stat->startTime});
   }
   if (due) {
-    take(process.command, commandOf(process.pid));
-    take(process.cgroup, tellingCgroup(readText(folderOf(process.pid) + "/cgroup").value_or(""), tellsOfContainer_));
+    // A first thread that ended before the others has no command any more, and may be in no cgroup: another one tells of both.
+    std::string command = commandOf(process.pid);
+    int teller = process.pid;
+    if (command.empty() && !known.ofKernel) teller = livingThreadOf(process.pid);
+    if (teller != process.pid) command = commandOf(teller);
+    if (teller != 0) {  // else the next scan sees that it has gone
+      take(process.command, std::move(command));
+      take(process.cgroup, tellingCgroup(readText(folderOf(teller) + "/cgroup").value_or(""), tellsOfContainer_));
+    }
   }
   return changed ? Look::Changed : Look::Same;
 }

@@ -13,8 +13,13 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <thread>
 
+#include "base/unique_fd.h"
+#include "linux/files.h"
+#include "linux/process_handle.h"
+#include "linux/process_threads.h"
 #include "ports/process_source_contract.h"
 #include "testing/fake_processes.h"
 #include "testing/kernel_calls.h"
@@ -192,6 +197,70 @@ TEST(ProcProcesses, WhoLostItsParentIsSeenWithAnotherOne) {
   ::kill(child, SIGKILL);
   ::close(answer[0]);
   ::close(answer[1]);
+}
+
+// As after pthread_exit in main: the process is a zombie by its first thread's state, and works on.
+TEST(ProcProcesses, WhoseFirstThreadEndedStaysAsLongAsItHasAnother) {
+  testing::ManualClock clock;
+  linux::ProcProcesses early(clock, [](std::string_view) { return false; });
+  linux::ProcProcesses late(clock, [](std::string_view) { return false; });
+  int gate[2]{};
+  ASSERT_EQ(::pipe(gate), 0);
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+    char go = 0;
+    if (::read(gate[0], &go, 1) != 1) ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, 0);  // the parent of a thread that has ended is told of nobody
+    ::syscall(SYS_exit, 0);
+  }
+  const auto seenBy = [&](linux::ProcProcesses& source) -> std::optional<SeenProcess> {
+    const auto all = source.scan();
+    for (const SeenProcess& process : **all) {
+      if (process.pid == pid) return process;
+    }
+    return std::nullopt;
+  };
+  const UniqueFd handle = linux::openProcess(pid);
+  while (linux::threadsOf(pid).size() < 2) ::usleep(1000);
+  const auto before = seenBy(early);
+  ASSERT_TRUE(before);
+  ASSERT_FALSE(before->command.empty());
+  ASSERT_EQ(::write(gate[1], "g", 1), 1);
+  const std::string file = "/proc/" + std::to_string(pid) + "/stat";
+  const auto isZombie = [&] {
+    const auto stat = linux::readStat(file);
+    return stat && stat->state == 'Z';
+  };
+  for (int tries = 0; tries < 5000 && !isZombie(); ++tries) ::usleep(1000);
+  ASSERT_TRUE(isZombie());
+  EXPECT_FALSE(handle && linux::hasEnded(handle)) << "its handle does not tell of its first thread";
+  EXPECT_FALSE(linux::processGone(pid));
+  EXPECT_NE(linux::livingThreadOf(pid), pid);
+  for (linux::ProcProcesses* source : {&early, &late}) {  // while it is young, and when only some scans read it again
+    for (const Instant later : {clock.now(), clock.now() + Seconds(6)}) {
+      clock.set(later);
+      for (int scans = 0; scans < 35; ++scans) {
+        const auto now = seenBy(*source);
+        ASSERT_TRUE(now) << scans;
+        ASSERT_EQ(now->command, before->command);
+        ASSERT_EQ(now->cgroup, before->cgroup);
+        ASSERT_EQ(now->started, before->started);
+      }
+    }
+  }
+  ::kill(pid, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(linux::processGone(pid)) << "a zombie with all its threads";
+  EXPECT_FALSE(seenBy(early));
+  EXPECT_FALSE(seenBy(late));
+  ::waitpid(pid, nullptr, 0);
+  ::close(gate[0]);
+  ::close(gate[1]);
 }
 
 TEST(ProcProcesses, AProgramThatBecomesAnotherOneIsSeenAgain) {

@@ -52,11 +52,7 @@ bool setSystemPriority(int tid) {
 
 }  // namespace
 
-bool processGone(int pid) {
-  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
-  const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
-  return !stat || stat->state == 'Z' || stat->state == 'X';
-}
+bool processGone(int pid) { return (::kill(pid, 0) != 0 && errno == ESRCH) || livingThreadOf(pid) == 0; }
 
 ThreadUse threadUseOf(int pid, int tid) {
   ThreadUse use;

@@ -11,7 +11,7 @@
 
 namespace coterie::linux {
 
-[[nodiscard]] bool processGone(int pid);  // no such process, or a zombie
+[[nodiscard]] bool processGone(int pid);  // no such process, or all its threads have ended
 [[nodiscard]] ThreadUse threadUseOf(int pid, int tid);
 // The CPU time of threads through files that are held open, for who asks every second: a tenth of the cost of threadUseOf(), and a tenth of that
 // while the whole process has not run.

@@ -5,8 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "text/text.h"
 
 namespace coterie::node_agent {
 
@@ -34,8 +35,10 @@ ConfigWatch::Content ConfigWatch::read() const {
   if (::stat(path_.c_str(), &status) != 0) return {false, path_ + ": cannot be read: " + std::strerror(errno)};
   if (!S_ISREG(status.st_mode)) return {false, path_ + ": cannot be read: it is no regular file any more"};  // a pipe would be waited for
   std::ifstream file(path_, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) return {false, path_ + ": cannot be read; check that you may read it"};
+  std::string text = text::readUpToLimit(file);
+  if (!file.is_open() || file.bad()) return {false, path_ + ": cannot be read; check that you may read it"};
+  // Said here, so that nobody keeps, compares and parses so many bytes on the control loop.
+  if (text.size() > text::Limits{}.bytes) return {false, path_ + ": " + faultText(text::tooManyBytes())};
   return {true, std::move(text)};
 }
 

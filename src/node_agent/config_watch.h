@@ -4,7 +4,8 @@
 // acted upon once a later look finds it still the same: a file that is being written, or moved away for a moment by an editor, is nobody's wish. The
 // same holds for one that has gone. readAgain() is for who says that it is finished (SIGHUP): what is there, now, also if it is the same. Only a
 // regular file can be read again: not standard input, not a pipe. Cost of a look where nothing happens: one system call. Errors:
-// InvalidArgument/Unreadable, with the path. Thread rule: control loop.
+// InvalidArgument/Unreadable, with the path; also of a file beyond the parser's size limit, of which no more is read than that. Thread
+// rule: control loop.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class ConfigWatch {
   using Mark = std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   struct Content {
     bool readable{false};
-    std::string text;  // or why it cannot be read
+    std::string text;  // or why it cannot be used
     friend bool operator==(const Content&, const Content&) = default;
     [[nodiscard]] Result<std::string> result() const;
   };

@@ -132,6 +132,24 @@ TEST_F(ConfigWatchTest, WhoAsksGetsWhatIsThereNowAndTheLooksSayNoMoreOfIt) {
   EXPECT_NE(gone.error().message.find(path()), std::string::npos) << gone.error().message;
 }
 
+// A terabyte, of which nothing is on the disk: whoever read it whole would not come back.
+TEST_F(ConfigWatchTest, OneThatIsTooLargeIsRefusedOnceAndNotReadWhole) {
+  ConfigWatch watch(path(), "first");
+  std::filesystem::resize_file(path(), std::uintmax_t{1} << 40);
+  EXPECT_EQ(said(watch), "!");
+  const auto large = watch.readAgain();
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().message, path() + ": more than 16777216 bytes in one text");
+  std::filesystem::resize_file(path(), (std::uintmax_t{16} << 20) + 1);
+  EXPECT_EQ(said(watch), "") << "the same fault";
+  std::filesystem::resize_file(path(), std::uintmax_t{16} << 20);
+  const auto largest = watch.readAgain();
+  ASSERT_TRUE(largest.ok()) << largest.error().message;
+  EXPECT_EQ(largest->size(), std::size_t{16} << 20);
+  write("first");
+  EXPECT_EQ(said(watch), "first");
+}
+
 TEST_F(ConfigWatchTest, OnlyRegularFilesCanBeReadAgain) {
   EXPECT_TRUE(ConfigWatch::canBeReadAgain(path()));
   EXPECT_FALSE(ConfigWatch::canBeReadAgain("-"));

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,12 @@ struct Documents {
   std::vector<Value> values;
   Faults faults;  // not empty: do not use the values
 };
+
+// All of a stream; of one beyond the size limit one byte more than that, which the parsers refuse: what comes after may have no end. A read that
+// failed is told by the stream's bad().
+[[nodiscard]] std::string readUpToLimit(std::istream& stream, const Limits& limits = {});
+// What parseYaml says of a text beyond the size limit.
+[[nodiscard]] Fault tooManyBytes(const Limits& limits = {});
 
 [[nodiscard]] Documents parseYaml(std::string_view text, const Limits& limits = {});
 [[nodiscard]] Result<Value> parseJson(std::string_view text, const Limits& limits = {});

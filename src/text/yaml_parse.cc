@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <istream>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -121,8 +122,7 @@ void splitLines(std::string_view text, const auto& visit) {
 }
 
 // What must be refused before the library sees it.
-Faults refuseBytes(std::string_view text, const Limits& limits) {
-  if (text.size() > limits.bytes) return {{"", 0, fmt::format("{} bytes; the limit is {}", text.size(), limits.bytes)}};
+Faults refuseBytes(std::string_view text) {
   if (const int line = firstBadUtf8Line(text); line > 0) return {{"", line, "not UTF-8: save the file as UTF-8"}};
   Faults faults;
   splitLines(text, [&](std::string_view line, int number) {
@@ -141,10 +141,30 @@ Faults refuseBytes(std::string_view text, const Limits& limits) {
 }
 }  // namespace
 
+std::string readUpToLimit(std::istream& stream, const Limits& limits) {
+  constexpr std::size_t kPiece{64u << 10};
+  const std::size_t most = limits.bytes + 1;
+  std::string text;
+  while (stream && text.size() < most) {
+    const std::size_t had = text.size();
+    text.resize(std::min(had + kPiece, most));
+    stream.read(text.data() + had, static_cast<std::streamsize>(text.size() - had));
+    text.resize(had + static_cast<std::size_t>(stream.gcount()));
+  }
+  return text;
+}
+
+// Not how many: of a text that was read up to the limit nobody knows.
+Fault tooManyBytes(const Limits& limits) { return {"", 0, fmt::format("more than {} bytes in one text", limits.bytes)}; }
+
 Documents parseYaml(std::string_view text, const Limits& limits) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   Documents documents;
-  documents.faults = refuseBytes(text, limits);
+  if (text.size() > limits.bytes) {  // with its byte order mark: one that was read up to the limit must not pass as whole
+    documents.faults.push_back(tooManyBytes(limits));
+    return documents;
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  documents.faults = refuseBytes(text);
   if (!documents.faults.empty()) return documents;
   Handler handler(documents, limits);
   try {
