@@ -407,8 +407,9 @@ void Drc::Impl::forgetOldRepairs(ContainerRecord& container) {
 }
 
 // Containers whose sets are not as they were asked: narrowed first, then widened, so that no two own a CPU in between; CPUs that somebody holds whose
-// set cannot be repaired now are left to him; unless somebody else keeps giving him all that the other was asked for, and the other stands where it was
-// not asked: then it goes where it was asked, beside him whom nobody can keep away, and not on a third one's CPUs. True if there is something to write.
+// set cannot be repaired now are left to him; unless somebody else keeps giving him all that the other was asked for, and the other stands where it
+// was not asked: then it goes where it was asked, beside him whom nobody can keep away, and not on a third one's CPUs. True if there is something to
+// write.
 bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   std::vector<InstanceId> drifted;
   struct Kept {
