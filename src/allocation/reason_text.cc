@@ -37,8 +37,7 @@ std::string impossibleText(const Reason& reason) {
 std::string heldByText(const Reason& reason, std::string_view other) {
   std::string who = number(reason.b) + (reason.b == 1 ? " other group is" : " other groups are");
   if (reason.other.valid()) who = (other.empty() ? "another group" : std::string(other)) + " is";
-  const std::string isolation = reason.isolation == Isolation::None ? "" : " (isolation " + std::string(isolationName(reason.isolation)) + ")";
-  return who + " guaranteed " + milli(reason.a * 1000) + isolation;
+  return who + " guaranteed " + milli(reason.a * 1000) + isolationSuffix(reason.isolation);
 }
 
 std::string remedyText(const Reason& reason) {
@@ -55,6 +54,10 @@ std::string seconds(std::int64_t nanos) {
   return tenths((nanos + kNanosPerTenth / 2) / kNanosPerTenth) + " s";
 }
 }  // namespace
+
+std::string isolationSuffix(Isolation level) {
+  return level == Isolation::None ? std::string() : " (isolation " + std::string(isolationName(level)) + ")";
+}
 
 std::string_view levelText(DomainLevel level) {
   switch (level) {

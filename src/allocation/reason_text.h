@@ -21,5 +21,6 @@ struct ReasonText {
 [[nodiscard]] ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string_view other = {});
 [[nodiscard]] std::string_view levelText(DomainLevel level);  // "NUMA node"
 [[nodiscard]] std::string cpusText(MilliCpu cpus);            // "1.25 CPUs", "1 CPU"
+[[nodiscard]] std::string isolationSuffix(Isolation level);   // " (isolation node)"; nothing for none
 
 }  // namespace coterie::allocation

@@ -25,6 +25,16 @@ const std::string kGreen = "  - {name: green/s, tenant: green, members: [{comman
 const std::string kGroups = "groups:\n";
 const std::string kEnforced = "mode: enforce\n" + kGroups;
 
+// A process of each, enforced by a file that names both.
+struct RedAndBlue : AgentRig {
+  RedAndBlue() {
+    start(kEnforced + kRed + kBlue, Mode::Enforce);
+    loop.advance(1s);
+  }
+  const int red = begin("red");
+  const int blue = begin("blue");
+};
+
 InstanceId idOf(const AgentRig& rig, const std::string& command) {
   for (const GroupReport& group : rig.node->report().groups) {
     for (const ContainerReport& container : group.containers) {
@@ -53,11 +63,8 @@ TEST(NodeAgentReloadTest, AGroupIsAddedAndTheOthersOnlyMakeRoom) {
 }
 
 TEST(NodeAgentReloadTest, AGroupIsRemovedAndItsContainersAreGivenBack) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  rig.begin("blue");
-  rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
-  rig.loop.advance(1s);
+  RedAndBlue rig;
+  const int red = rig.red;
   const InstanceId gone = idOf(rig, "red");
   const InstanceId stays = idOf(rig, "blue");
   const CpuSet before = rig.held("blue");
@@ -157,11 +164,7 @@ TEST(NodeAgentReloadTest, WeightsBoundsAndIsolationArePlannedAnew) {
       {"nothing", begin + "}\n", "", 2},
   };
   for (const Row& row : rows) {
-    AgentRig rig;
-    rig.begin("red");
-    rig.begin("blue");
-    rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
-    rig.loop.advance(1s);
+    RedAndBlue rig;
     const InstanceId red = idOf(rig, "red");
     rig.reload(row.tenants + kEnforced + row.red + kBlue);
     EXPECT_EQ(rig.held("red").count(), row.cpusOfRed) << row.what;
@@ -182,11 +185,8 @@ TEST(NodeAgentReloadTest, WeightsBoundsAndIsolationArePlannedAnew) {
 }
 
 TEST(NodeAgentReloadTest, ARenamedGroupIsAnotherOne) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  rig.begin("blue");
-  rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
-  rig.loop.advance(1s);
+  RedAndBlue rig;
+  const int red = rig.red;
   const InstanceId before = idOf(rig, "red");
   rig.reload(kEnforced + "  - {name: crimson/s, tenant: red, members: [{command: \"red*\"}], hints: {file: \"/run/{pid}\"}}\n" + kBlue);
   const InstanceId now = idOf(rig, "red");
@@ -240,11 +240,8 @@ TEST(NodeAgentReloadTest, HintsAreWithdrawnWhereTheyWereAndToldWhereTheyAreHeard
 }
 
 TEST(NodeAgentReloadTest, WhoShallLendNoMoreTakesBack) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  rig.begin("blue");
-  rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
-  rig.loop.advance(1s);
+  RedAndBlue rig;
+  const int red = rig.red;
   rig.live(3s, {{red, {50, 50}}});
   ASSERT_FALSE(rig.container(0).loans.empty());
   rig.reload(kEnforced + kRed + "  - {name: blue/s, tenant: blue, lend: never, members: [{command: \"blue*\"}]}\n");
@@ -361,11 +358,7 @@ TEST(NodeAgentReloadTest, AFaultyFileChangesNothingAndIsShownUntilItIsAnother) {
 }
 
 TEST(NodeAgentReloadTest, MemoryNodesAreFollowedOrKeptFromThenOn) {
-  AgentRig rig;
-  rig.begin("red");
-  rig.begin("blue");
-  rig.start(kEnforced + kRed + kBlue, Mode::Enforce);
-  rig.loop.advance(1s);
+  RedAndBlue rig;
   const InstanceId red = idOf(rig, "red");
   const auto homes = rig.homes();
   rig.log.clear();

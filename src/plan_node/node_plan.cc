@@ -160,11 +160,6 @@ std::optional<WidthProposal> widthOf(const NodePlan& node, std::size_t group) {
   return proposal;
 }
 
-// " (isolation node)"; nothing for none.
-std::string levelText(Isolation isolation) {
-  return isolation == Isolation::None ? std::string() : " (isolation " + std::string(isolationName(isolation)) + ")";
-}
-
 void addChanges(NodePlan& node) {
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
     const allocation::GroupTarget& target = node.plan.groups[g];
@@ -259,7 +254,7 @@ std::string pendingText(const NodePlan& plan) {
   if (plan.pending.empty()) return {};
   std::string text = std::to_string(plan.pending.size()) + (plan.pending.size() == 1 ? " group is pending: " : " groups are pending: ");
   for (std::size_t i = 0; i < plan.pending.size(); ++i)
-    text += (i == 0 ? "" : ", ") + plan.file->groups[plan.pending[i]].name + levelText(waitsForIsolation(plan, plan.pending[i]));
+    text += (i == 0 ? "" : ", ") + plan.file->groups[plan.pending[i]].name + allocation::isolationSuffix(waitsForIsolation(plan, plan.pending[i]));
   return text;
 }
 
@@ -267,7 +262,7 @@ Isolation waitsForIsolation(const NodePlan& plan, std::size_t group) {
   return allocation::impossibleIsolation(plan.plan.reasons, plan.plan.groups[group].id);
 }
 
-std::string waitText(const NodePlan& plan, std::size_t group) { return "pending" + levelText(waitsForIsolation(plan, group)); }
+std::string waitText(const NodePlan& plan, std::size_t group) { return "pending" + allocation::isolationSuffix(waitsForIsolation(plan, group)); }
 
 allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason) {
   const std::string other = reason.other.valid() ? plan.file->groups[at(reason.other.value)].name : std::string();
