@@ -21,6 +21,7 @@
 
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/band.h"
 #include "model/container_role.h"
 #include "model/ids.h"
 #include "model/isolation.h"
@@ -28,7 +29,7 @@
 
 namespace coterie::allocation {
 
-enum class Band : std::uint8_t { High, Normal, Low };
+using coterie::Band;           // whose floors are met first
 using coterie::ContainerRole;  // what a container does in its group (roles.h)
 using coterie::Isolation;      // what no other tenant shares (isolation.h)
 enum class Lend : std::uint8_t { WhenIdle, Never };

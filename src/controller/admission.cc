@@ -56,6 +56,7 @@ ServiceGroup InstanceReconciler::groupOf(const ServiceRecord& record, const Tena
   group.id = record.group;
   group.service = record.service.serviceName();
   group.tenant = tenant.name;
+  group.band = tenant.spec.band;
   group.tenantWeight = tenant.spec.weight;
   group.weight = spec.weight;
   group.floor = claim.floor;

@@ -10,6 +10,7 @@
 
 #include "allocation/isolation_room.h"
 #include "base/units.h"
+#include "model/band.h"
 #include "model/ids.h"
 #include "model/isolation.h"
 #include "ports/container_runtime.h"
@@ -20,6 +21,7 @@ struct ServiceGroup {
   GroupId id;
   ServiceName service;
   TenantName tenant;
+  Band band{Band::Normal};  // the tenant's
   std::int64_t tenantWeight{100};
   std::int64_t weight{100};
   MilliCpu tenantCap;  // of what the tenant's groups own together; 0: none

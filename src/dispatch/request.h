@@ -33,6 +33,7 @@ struct Request {
   std::uint64_t inputElements{0};  // of all inputs; estimates are kept per power of two
   Bytes bytes;                     // memory that it holds while it waits
   std::uint64_t cookie{0};         // the caller's own reference, handed back in dispatches and drops
+  std::uint64_t batchKey{0};       // requests of one service and key may run as one; 0: alone
 };
 
 // Names a request from enqueue() until it is dropped, cancelled in the queue or completed; a stale handle is recognised.
@@ -82,6 +83,7 @@ struct Dispatch {
   std::uint64_t cookie{0};
   SlotId slot;
   std::uint64_t slotCookie{0};
+  bool together{false};  // it runs as one with the dispatch before it, on the same slot
 };
 
 struct Drop {  // an accepted request that left the queue without running; its handle is dead

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace coterie::dispatch {
-
-namespace {
-Wide scaled(Nanos amount, std::int64_t weight) { return static_cast<Wide>(amount.count()) * (1 << 20) / weight; }
-}  // namespace
 
 Station::Station(const StationOptions& options) : options_(options) {}
 
@@ -17,7 +14,9 @@ void Station::setTenant(TenantId id, const TenantOptions& options) {
   assert(id.valid() && options.weight > 0);
   if (tenants_.size() <= static_cast<std::size_t>(id.value)) tenants_.resize(static_cast<std::size_t>(id.value) + 1);
   Tenant& tenant = tenantOf(id);
-  if (tenant.active) activeWeight_ += options.weight - tenant.options.weight;
+  if (tenant.active) bandOf(tenant).activeWeight += options.weight - tenant.options.weight;
+  tenant.options.weight = options.weight;
+  if (tenant.known && tenant.options.band != options.band) moveToBand(id, options.band);
   tenant.known = true;
   tenant.options = options;
 }
@@ -32,7 +31,7 @@ ServiceId Station::addService(const ServiceOptions& options) {
 }
 
 void Station::setService(ServiceId id, const ServiceOptions& options) {
-  assert(options.weight > 0);
+  assert(options.weight > 0 && options.maxBatch > 0);
   Service& service = serviceOf(id);
   service.options = options;
   service.estimates.setInitial(options.initialRun);
@@ -41,9 +40,11 @@ void Station::setService(ServiceId id, const ServiceOptions& options) {
 void Station::removeService(ServiceId id, Instant now) {
   Service& service = serviceOf(id);
   service.removed = true;
-  while (!service.backlog.empty()) {
-    const Leaf& leaf = leaves_[leafFor(TenantId(static_cast<std::int32_t>(service.backlog.top())), id)];
-    drop(queues_.first(leaf.root), {RefusalReason::ServiceRemoved, Seconds(1), 0}, now);
+  for (IndexHeap& backlog : service.backlog) {
+    while (!backlog.empty()) {
+      const Leaf& leaf = leaves_[leafFor(TenantId(static_cast<std::int32_t>(backlog.top())), id)];
+      drop(queues_.first(leaf.root), {RefusalReason::ServiceRemoved, Seconds(1), 0}, now);
+    }
   }
 }
 
@@ -69,13 +70,19 @@ bool Station::tenantLess(Index a, Index b) const {
   return a < b;
 }
 
-// The tenant with the least tag over the services with work and a free slot; then, of these, its service with the least tag.
+// The band whose turn it is; its tenant with the least tag over the services with work and a free slot; then, of these, its service with the least.
 std::optional<Station::Pick> Station::pick() const {
   if (ready_.empty() || (options_.concurrency > 0 && busy_ >= options_.concurrency)) return std::nullopt;
+  std::array<bool, kBands> eligible{};
+  for (const ServiceId id : ready_) {
+    for (std::size_t i = 0; i < kBands; ++i) eligible[i] = eligible[i] || !serviceOf(id).backlog[i].empty();
+  }
+  const Turn turn = turnOf(eligible);
+  const auto band = static_cast<std::size_t>(turn.band);
   Index best = kNone;
   for (const ServiceId id : ready_) {
-    const Index top = serviceOf(id).backlog.top();
-    if (best == kNone || tenantLess(top, best)) best = top;
+    const IndexHeap& backlog = serviceOf(id).backlog[band];
+    if (!backlog.empty() && (best == kNone || tenantLess(backlog.top(), best))) best = backlog.top();
   }
   const TenantId tenant(static_cast<std::int32_t>(best));
   const auto leafAt = [&](ServiceId id) -> const Leaf& { return leaves_[tenantOf(tenant).leaves[static_cast<std::size_t>(id.value)]]; };
@@ -87,75 +94,115 @@ std::optional<Station::Pick> Station::pick() const {
   };
   ServiceId least;
   for (const ServiceId id : ready_) {
-    if (serviceOf(id).backlog.contains(best) && (!least.valid() || before(id, least))) least = id;
+    if (serviceOf(id).backlog[band].contains(best) && (!least.valid() || before(id, least))) least = id;
   }
-  return Pick{tenant, least};
+  return Pick{tenant, least, turn.guaranteed};
 }
 
 void Station::dispatch(const Pick& pick, Instant now, Decisions& out) {
+  Service& service = serviceOf(pick.service);
+  const int most = mostTogether(service);
+  const SlotId id = takeSlot(service);
+  start(pick, id, out);
+  Slot& slot = slotOf(id);
+  Nanos run = nodes_[slot.first].estimate.t50;
+  if (nodes_[slot.first].request.batchKey != 0) {
+    while (slot.members < most) {
+      const auto next = nextTogether(pick, slot, run, now);
+      if (!next) break;
+      run += nodes_[queues_.first(leaves_[leafFor(next->tenant, next->service)].root)].estimate.t50;
+      start(*next, id, out);
+    }
+  }
+  slot.started = now;
+  slot.chargeDue = now + slot.cost + kOverrunStep;
+  slot.predictedEnd = now + Nanos(mulDiv(run.count(), service.batches.ratio(slot.members), 1000));
+  ++busy_;
+  const auto index = static_cast<Index>(id.value);
+  service.running.push(index, [this](Index a, Index b) { return slots_[a].predictedEnd < slots_[b].predictedEnd; });
+  overruns_.push(index, [this](Index a, Index b) { return slots_[a].chargeDue < slots_[b].chargeDue; });
+}
+
+// The most urgent request of this tenant's for this service, to the slot.
+void Station::start(const Pick& pick, SlotId slotId, Decisions& out) {
   Tenant& tenant = tenantOf(pick.tenant);
   Service& service = serviceOf(pick.service);
   const Index leafIndex = leafFor(pick.tenant, pick.service);
   Leaf& leaf = leaves_[leafIndex];
+  BandState& band = bandOf(tenant);
   const Index id = queues_.first(leaf.root);
   Node& node = nodes_[id];
 
   if (services_.size() > 1) {  // it may have been blocked: at most one request of catch-up
-    tenant.start = std::max(tenant.start, virtualTime_ - scaled(node.estimate.cost, tenant.options.weight));
+    bandCatchesUp(tenant.options.band, node.estimate.cost);
+    tenant.start = std::max(tenant.start, band.virtualTime - scaled(node.estimate.cost, tenant.options.weight));
     leaf.start = std::max(leaf.start, tenant.virtualTime - scaled(node.estimate.cost, service.options.weight));
   }
-  virtualTime_ = std::max(virtualTime_, tenant.start);
+  band.virtualTime = std::max(band.virtualTime, tenant.start);
   tenant.virtualTime = std::max(tenant.virtualTime, leaf.start);
 
   dequeue(id);
   node.state = State::Running;
-  node.slot = takeSlot(service);
-  node.started = now;
+  node.slot = slotId;
+  node.band = tenant.options.band;
+  node.guaranteed = pick.guaranteed;
+  node.abandoned = false;
   node.charged = node.estimate.cost;
-  node.chargeDue = now + node.estimate.cost + kOverrunStep;
-  node.predictedEnd = now + node.estimate.t50;
-  Slot& slot = slotOf(node.slot);
-  slot.request = id;
-  ++busy_;
+  Slot& slot = slotOf(slotId);
+  const bool together = slot.first != kNone;
+  node.nextInRun = together ? nodes_[slot.first].nextInRun : kNone;  // the first stays the first
+  if (together) {
+    nodes_[slot.first].nextInRun = id;
+  } else {
+    slot.first = id;
+  }
+  ++slot.members;
+  ++slot.awaited;
+  slot.cost += node.estimate.cost;
   tenant.fresh = false;
   ++tenant.stats.inFlight;
   ++leaf.inFlight;
   ++service.inFlight;
-  service.running.push(id, [this](Index a, Index b) { return nodes_[a].predictedEnd < nodes_[b].predictedEnd; });
-  overruns_.push(id, [this](Index a, Index b) { return nodes_[a].chargeDue < nodes_[b].chargeDue; });
-  charge(leaf, node.charged);
-  out.dispatches.push_back({{id, node.generation}, node.request.cookie, node.slot, slot.cookie});
+  charge(node, node.charged);
+  out.dispatches.push_back({{id, node.generation}, node.request.cookie, slotId, slot.cookie, together});
 }
 
-void Station::charge(Leaf& leaf, Nanos amount) {
+void Station::charge(const Node& node, Nanos amount) {
+  Leaf& leaf = leaves_[node.leaf];
   Tenant& tenant = tenantOf(leaf.tenant);
   tenant.start += scaled(amount, tenant.options.weight);
   leaf.start += scaled(amount, serviceOf(leaf.service).options.weight);
   tenant.stats.charged += amount;
+  chargeBand(node, amount);
   rekey(leaf.tenant);
 }
 
 void Station::rekey(TenantId id) {
   const auto index = static_cast<Index>(id.value);
+  const auto band = static_cast<std::size_t>(tenantOf(id).options.band);
   const auto less = [this](Index a, Index b) { return tenantLess(a, b); };
   for (const Index leaf : tenantOf(id).leaves) {
-    if (leaf != kNone && leaves_[leaf].queued > 0) serviceOf(leaves_[leaf].service).backlog.update(index, less);
+    if (leaf != kNone && leaves_[leaf].queued > 0) serviceOf(leaves_[leaf].service).backlog[band].update(index, less);
   }
 }
 
 void Station::chargeOverruns(Instant now) {
-  const auto byCharge = [this](Index a, Index b) { return nodes_[a].chargeDue < nodes_[b].chargeDue; };
-  while (!overruns_.empty() && nodes_[overruns_.top()].chargeDue <= now) {
+  const auto byCharge = [this](Index a, Index b) { return slots_[a].chargeDue < slots_[b].chargeDue; };
+  while (!overruns_.empty() && slots_[overruns_.top()].chargeDue <= now) {
     const Index id = overruns_.top();
-    Node& node = nodes_[id];
-    const Nanos due = kOverrunStep * ((now - node.chargeDue) / kOverrunStep + 1);
-    node.charged += due;
-    node.chargeDue += due;
+    Slot& slot = slots_[id];
+    const Nanos due = kOverrunStep * ((now - slot.chargeDue) / kOverrunStep + 1);
+    slot.chargeDue += due;
     overruns_.update(id, byCharge);
-    charge(leaves_[node.leaf], due);
+    for (Index member = slot.first; member != kNone; member = nodes_[member].nextInRun) {
+      Node& node = nodes_[member];
+      const Nanos part(mulDiv(due.count(), node.estimate.cost.count(), slot.cost.count()));
+      node.charged += part;
+      charge(node, part);
+    }
     // Overdue: nobody knows when it ends; the next look at it is the best guess.
-    node.predictedEnd = std::max(node.predictedEnd, node.chargeDue);
-    serviceOf(node.request.service).running.update(id, [this](Index a, Index b) { return nodes_[a].predictedEnd < nodes_[b].predictedEnd; });
+    slot.predictedEnd = std::max(slot.predictedEnd, slot.chargeDue);
+    serviceOf(slot.service).running.update(id, [this](Index a, Index b) { return slots_[a].predictedEnd < slots_[b].predictedEnd; });
   }
 }
 
@@ -181,52 +228,84 @@ Station::Node* Station::find(RequestHandle handle) {
   return node.state != State::Free && node.generation == handle.generation ? &node : nullptr;
 }
 
-void Station::completed(RequestHandle handle, const Usage& usage, Outcome outcome, Instant now) {
-  Node* found = find(handle);
-  if (found == nullptr || found->state != State::Running) return;
-  Node& node = *found;
-  const Index id = handle.index;
-  Leaf& leaf = leaves_[node.leaf];
-  Tenant& tenant = tenantOf(leaf.tenant);
-  Service& service = serviceOf(leaf.service);
-  const Nanos seen = std::max(now - node.started, Nanos{});
+bool Station::completed(RequestHandle handle, const Usage& usage, Outcome outcome, Instant now) {
+  const Node* found = find(handle);
+  if (found == nullptr || found->state != State::Running) return false;
+  const SlotId slotId = found->slot;
+  Slot& slot = slotOf(slotId);
+  Service& service = serviceOf(slot.service);
+  const Nanos seen = std::max(now - slot.started, Nanos{});
   const Nanos held = std::clamp(usage.held, Nanos{}, seen);
   Nanos actual = seen;
   if (outcome == Outcome::NeverStarted) actual = Nanos{};
   if (outcome == Outcome::Succeeded) {
     actual = held - std::clamp(usage.queuedForCpu, Nanos{}, held);
-    service.estimates.record(node.request.version, node.request.inputElements, held, actual);
-    const Nanos cpu = std::clamp(usage.cpu, Nanos{}, std::max(held * 64, Nanos{}));
-    service.meanCpu = service.meanCpu == Nanos{} ? cpu : service.meanCpu + (cpu - service.meanCpu) / 8;
-    service.meanHeld = service.meanHeld == Nanos{} ? actual : service.meanHeld + (actual - service.meanHeld) / 8;
-    service.margin.record(now <= node.request.deadline, now);
+    learn(service, slot, {held, usage.queuedForCpu, usage.cpu}, actual);
   }
-
-  overruns_.erase(id, [this](Index a, Index b) { return nodes_[a].chargeDue < nodes_[b].chargeDue; });
-  service.running.erase(id, [this](Index a, Index b) { return nodes_[a].predictedEnd < nodes_[b].predictedEnd; });
+  const auto index = static_cast<Index>(slotId.value);
+  overruns_.erase(index, [this](Index a, Index b) { return slots_[a].chargeDue < slots_[b].chargeDue; });
+  service.running.erase(index, [this](Index a, Index b) { return slots_[a].predictedEnd < slots_[b].predictedEnd; });
   --busy_;
-  --tenant.stats.inFlight;
-  --leaf.inFlight;
-  --service.inFlight;
-  ++tenant.stats.completed;
-  charge(leaf, actual - node.charged);
 
-  const SlotId slotId = node.slot;
-  Slot& slot = slotOf(slotId);
-  slot.request = kNone;
-  release(id, now);
+  const bool again = outcome == Outcome::Failed && slot.members > 1 && !service.removed;
+  const Nanos cost = slot.cost;
+  Nanos rest = actual;
+  for (Index id = slot.first; id != kNone;) {
+    const Index following = nodes_[id].nextInRun;
+    const Nanos part = following == kNone ? rest : Nanos(mulDiv(actual.count(), nodes_[id].estimate.cost.count(), cost.count()));
+    rest -= part;
+    settle(id, part, outcome, again, now);
+    id = following;
+  }
+  slot.first = kNone;
+  slot.members = slot.awaited = 0;
+  slot.cost = Nanos{};
   if (slot.leaving) {
     slot = Slot{};
     freeSlotIds_.push_back(slotId);
   } else if (slot.open) {
     offer(slotId);
   }
+  return again;
+}
+
+// From what ran to its end. A batch says what batches cost, one alone what requests cost.
+void Station::learn(Service& service, const Slot& slot, const Usage& usage, Nanos actual) {
+  const Request& first = nodes_[slot.first].request;
+  if (slot.members == 1) {
+    service.estimates.record(first.version, first.inputElements, usage.held, actual);
+  } else {
+    service.batches.record(slot.members, actual, slot.cost);
+  }
+  const Nanos cpu = std::clamp(usage.cpu, Nanos{}, std::max(usage.held * 64, Nanos{})) / slot.members;
+  const Nanos mine = actual / slot.members;
+  service.meanCpu = service.meanCpu == Nanos{} ? cpu : service.meanCpu + (cpu - service.meanCpu) / 8;
+  service.meanHeld = service.meanHeld == Nanos{} ? mine : service.meanHeld + (mine - service.meanHeld) / 8;
+}
+
+void Station::settle(Index id, Nanos actual, Outcome outcome, bool again, Instant now) {
+  Node& node = nodes_[id];
+  Leaf& leaf = leaves_[node.leaf];
+  Tenant& tenant = tenantOf(leaf.tenant);
+  Service& service = serviceOf(leaf.service);
+  if (outcome == Outcome::Succeeded) service.margin.record(now <= node.request.deadline, now);
+  --tenant.stats.inFlight;
+  --leaf.inFlight;
+  --service.inFlight;
+  charge(node, actual - node.charged);
+  if (again && !node.abandoned) return runAgain(id);
+  ++tenant.stats.completed;
+  release(id, now);
 }
 
 CancelResult Station::cancel(RequestHandle handle, Instant now) {
-  const Node* node = find(handle);
+  Node* node = find(handle);
   if (node == nullptr) return CancelResult::Unknown;
-  if (node->state == State::Running) return CancelResult::Running;
+  if (node->state == State::Running) {
+    Slot& slot = slotOf(node->slot);
+    if (!std::exchange(node->abandoned, true)) --slot.awaited;
+    return slot.awaited > 0 ? CancelResult::Shared : CancelResult::Running;
+  }
   dequeue(handle.index);
   release(handle.index, now);
   return CancelResult::Removed;
@@ -236,6 +315,7 @@ CancelResult Station::cancel(RequestHandle handle, Instant now) {
 void Station::release(Index id, Instant now) {
   const TenantId tenant = nodes_[id].request.tenant;
   if (const TenantStats& stats = tenantOf(tenant).stats; stats.queued == 0 && stats.inFlight == 0) moveToNewest(tenant, now);
+  --bandOf(tenantOf(tenant)).present;
   nodes_[id].state = State::Free;
   freeNodes_.push_back(id);
 }
@@ -245,7 +325,7 @@ std::optional<Instant> Station::nextEvent() const {
   std::optional<Instant> event;
   if (!expiries_.empty()) event = nodes_[expiries_.top()].latestStart + Nanos(1);
   if (queued_ > 0 && !overruns_.empty()) {
-    const Instant due = nodes_[overruns_.top()].chargeDue;
+    const Instant due = slots_[overruns_.top()].chargeDue;
     if (!event || due < *event) event = due;
   }
   return event;

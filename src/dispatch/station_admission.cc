@@ -70,7 +70,7 @@ std::optional<Refusal> Station::checkTime(const Request& request, const Estimate
     queues_.rescale(leaf.root, [&](Index id) { return perShare(nodes_[id].estimate.cost, share); });
   }
   Nanos residual{};
-  if (!hasFreeSlot(service) && !service.running.empty()) residual = std::max(nodes_[service.running.top()].predictedEnd - now, Nanos{});
+  if (!hasFreeSlot(service) && !service.running.empty()) residual = std::max(slots_[service.running.top()].predictedEnd - now, Nanos{});
   const Nanos run = withMargin(estimate.t90, serviceOf(request.service).margin.permille(now));
   const Nanos allowed = request.deadline - now;
   const DeadlineTree::Around around = queues_.look(leaf.root, request.deadline);
@@ -99,7 +99,7 @@ void Station::moveToNewest(TenantId id, Instant now) {
     (tenant.previous.valid() ? tenantOf(tenant.previous).following : oldestActive_) = tenant.following;
     (tenant.following.valid() ? tenantOf(tenant.following).previous : newestActive_) = tenant.previous;
   } else {
-    activeWeight_ += tenant.options.weight;
+    bandOf(tenant).activeWeight += tenant.options.weight;
   }
   tenant.active = true;
   tenant.lastSeen = now;
@@ -120,13 +120,13 @@ void Station::forgetInactive(Instant now) {
     oldestActive_ = tenant.following;
     (oldestActive_.valid() ? tenantOf(oldestActive_).previous : newestActive_) = TenantId();
     tenant.active = false;
-    activeWeight_ -= tenant.options.weight;
+    bandOf(tenant).activeWeight -= tenant.options.weight;
   }
 }
 
 std::int64_t Station::shareOf(const Tenant& tenant, const Service& service) const {
   const std::int64_t slots = options_.concurrency > 0 ? std::min(options_.concurrency, service.openSlots) : service.openSlots;
-  return std::max<std::int64_t>(1, mulDiv(slots * 1000, tenant.options.weight, activeWeight_));
+  return std::max<std::int64_t>(1, mulDiv(slots * partOf(tenant.options.band), tenant.options.weight, bandOf(tenant).activeWeight));
 }
 
 // --- Shared caps: the tenant furthest over its weighted share gives way ---
@@ -211,9 +211,12 @@ RequestHandle Station::insert(const Request& request, const Estimate& estimate, 
   Service& service = serviceOf(request.service);
   if (leaf.share == 0) leaf.share = shareOf(tenant, service);
   if (tenant.stats.queued == 0 && tenant.stats.inFlight == 0) {
-    tenant.fresh = tenant.start <= virtualTime_;
-    tenant.start = std::max(tenant.start, virtualTime_);
+    bandArrives(tenant);
+    const Tag virtualTime = bandOf(tenant).virtualTime;
+    tenant.fresh = tenant.start <= virtualTime;
+    tenant.start = std::max(tenant.start, virtualTime);
   }
+  ++bandOf(tenant).present;
   if (leaf.queued == 0 && leaf.inFlight == 0) leaf.start = std::max(leaf.start, tenant.virtualTime);
 
   Index id;
@@ -226,15 +229,26 @@ RequestHandle Station::insert(const Request& request, const Estimate& estimate, 
   }
   Node& node = nodes_[id];
   node.request = request;
-  node.state = State::Queued;
   if (++node.generation == 0) ++node.generation;
   node.arrival = ++arrivals_;
   node.leaf = leafIndex;
   node.estimate = estimate;
   node.latestStart = latestStart;
+  enter(id);
+  return {id, node.generation};
+}
+
+// Into its queue and all sums over it.
+void Station::enter(Index id) {
+  Node& node = nodes_[id];
+  const Request& request = node.request;
+  const Estimate& estimate = node.estimate;
+  Leaf& leaf = leaves_[node.leaf];
+  Tenant& tenant = tenantOf(request.tenant);
+  Service& service = serviceOf(request.service);
+  node.state = State::Queued;
   queues_.insert(leaf.root, id, {request.deadline, node.arrival, perShare(estimate.cost, leaf.share), request.deadline - estimate.t90});
   expiries_.push(id, [this](Index a, Index b) { return nodes_[a].latestStart < nodes_[b].latestStart; });
-
   ++leaf.queued;
   leaf.queuedBytes += request.bytes.value;
   ++tenant.stats.queued;
@@ -244,10 +258,12 @@ RequestHandle Station::insert(const Request& request, const Estimate& estimate, 
   service.queuedBytes += request.bytes.value;
   ++queued_;
   queuedBytes_ += request.bytes.value;
-  if (leaf.queued == 1) service.backlog.push(static_cast<Index>(request.tenant.value), [this](Index a, Index b) { return tenantLess(a, b); });
+  if (leaf.queued == 1) {
+    IndexHeap& backlog = service.backlog[static_cast<std::size_t>(tenant.options.band)];
+    backlog.push(static_cast<Index>(request.tenant.value), [this](Index a, Index b) { return tenantLess(a, b); });
+  }
   // An idle tenant's tag may have moved: it is in no other heap then, so nothing else is to be rekeyed.
   updateReady(request.service);
-  return {id, node.generation};
 }
 
 void Station::dequeue(Index id) {
@@ -267,7 +283,10 @@ void Station::dequeue(Index id) {
   service.queuedBytes -= node.request.bytes.value;
   --queued_;
   queuedBytes_ -= node.request.bytes.value;
-  if (leaf.queued == 0) service.backlog.erase(static_cast<Index>(leaf.tenant.value), [this](Index a, Index b) { return tenantLess(a, b); });
+  if (leaf.queued == 0) {
+    IndexHeap& backlog = service.backlog[static_cast<std::size_t>(tenant.options.band)];
+    backlog.erase(static_cast<Index>(leaf.tenant.value), [this](Index a, Index b) { return tenantLess(a, b); });
+  }
   updateReady(leaf.service);
 }
 

@@ -33,7 +33,7 @@ void Station::setSlotOpen(SlotId id, bool open) {
   if (slot.open == open) return;
   slot.open = open;
   serviceOf(slot.service).openSlots += open ? 1 : -1;
-  if (slot.request != kNone) return;
+  if (slot.first != kNone) return;
   if (open) {
     offer(id);
   } else {
@@ -45,7 +45,7 @@ void Station::removeSlot(SlotId id) {
   Slot& slot = slotOf(id);
   assert(slot.exists && !slot.leaving);
   setSlotOpen(id, false);
-  if (slot.request != kNone) {
+  if (slot.first != kNone) {
     slot.leaving = true;
     return;
   }

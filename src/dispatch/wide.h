@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace coterie::dispatch {
 
 __extension__ typedef __int128 Wide;
@@ -11,5 +13,8 @@ __extension__ typedef __int128 Wide;
 [[nodiscard]] constexpr std::int64_t mulDiv(std::int64_t a, std::int64_t b, std::int64_t c) {
   return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
 }
+
+// An amount of slot-time on a tag: ns * 2^20 / weight.
+[[nodiscard]] constexpr Wide scaled(Nanos amount, std::int64_t weight) { return static_cast<Wide>(amount.count()) * (1 << 20) / weight; }
 
 }  // namespace coterie::dispatch

@@ -215,7 +215,7 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   tenant.settings = settings;
   limits_.setTenant(tenant.id, settings.quota);
   for (const auto& deployment : deployments_) {
-    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, {settings.weight, {}, {}});
+    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, {.weight = settings.weight, .band = settings.band});
   }
 }
 

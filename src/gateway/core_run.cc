@@ -93,7 +93,7 @@ void Gateway::Core::dismissWaiting(Deployment& deployment) {
 void Gateway::Core::enqueue(Inference& inference) {
   dispatch::Station& station = inference.deployment->station;
   const TenantId tenant = inference.tenant->id;
-  if (!station.hasTenant(tenant)) station.setTenant(tenant, {inference.tenant->settings.weight, {}, {}});
+  if (!station.hasTenant(tenant)) station.setTenant(tenant, {.weight = inference.tenant->settings.weight, .band = inference.tenant->settings.band});
   dispatch::Request request;
   request.tenant = tenant;
   request.service = inference.deployment->stationService;

@@ -65,6 +65,7 @@ struct GatewayOptions {
 struct TenantSettings {
   std::vector<std::string> namespaces;  // where `service` is looked up, in this order
   std::int64_t weight{100};
+  Band band{Band::Normal};
   TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "model/band.h"
 #include "model/ids.h"
 #include "model/isolation.h"
 #include "model/tensor.h"
@@ -54,6 +55,7 @@ struct TenantQuota {
 struct TenantSpec {
   std::vector<std::string> namespaces;  // at least one; each belongs to one tenant
   std::int64_t weight{100};             // 1..10000
+  Band band{Band::Normal};              // high | normal | low
   TenantQuota quota;
 };
 

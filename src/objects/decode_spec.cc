@@ -149,6 +149,7 @@ std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, c
   if (spec.present()) {
     decodeNamespaces(spec, decoded);
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
+    decoded.band = bandField(spec);
     Fields quota = spec.map("quota");
     decoded.quota.cpus = cpusField(quota, "cpus", Zero::Refused, "limit");
     decoded.quota.memory = bytesField(quota, "memory", Bytes(std::int64_t{1} << 20), Zero::Refused, "limit");

@@ -36,6 +36,7 @@ Value encodeSpec(const TenantSpec& spec) {
   for (const std::string& name : spec.namespaces) namespaces.push(name);
   value.set("namespaces", std::move(namespaces));
   if (spec.weight != 100) value.set("weight", spec.weight);
+  if (spec.band != Band::Normal) value.set("band", bandName(spec.band));
   Value quota = Value::emptyMap();
   if (spec.quota.cpus.value > 0) quota.set("cpus", encodeCpus(spec.quota.cpus));
   if (spec.quota.memory.value > 0) quota.set("memory", bytesText(spec.quota.memory));

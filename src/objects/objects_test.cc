@@ -280,6 +280,7 @@ Tenant randomTenant() {
   object.metadata.name = randomName();
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) object.spec.namespaces.push_back(randomName() + std::to_string(i));
   object.spec.weight = *rc::gen::inRange(1, 10001);
+  object.spec.band = *rc::gen::element(Band::High, Band::Normal, Band::Low);
   const auto maybe = [](std::int64_t low, std::int64_t high) { return *rc::gen::arbitrary<bool>() ? 0 : *rc::gen::inRange<std::int64_t>(low, high); };
   object.spec.quota = {MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000), maybe(1, 1000000),
                        maybe(1, 1000000),          Bytes(maybe(1024, 1LL << 40))};

@@ -79,6 +79,11 @@ std::optional<std::size_t> wordField(Fields& fields, std::string_view name, std:
 
 bool latencyCriticalField(Fields& fields) { return wordField(fields, "serviceClass", "class", {"latency-critical", "batch"}).value_or(0) == 0; }
 
+Band bandField(Fields& fields) {
+  const std::vector<std::string_view> words{bandName(Band::High), bandName(Band::Normal), bandName(Band::Low)};
+  return static_cast<Band>(wordField(fields, "band", "band", words).value_or(static_cast<std::size_t>(Band::Normal)));
+}
+
 Isolation isolationField(Fields& fields) {
   constexpr std::array kLevels{Isolation::None, Isolation::Core, Isolation::Cache, Isolation::Node};
   std::vector<std::string_view> words;

@@ -10,6 +10,7 @@
 
 #include "base/cpu_set.h"
 #include "base/units.h"
+#include "model/band.h"
 #include "model/container_role.h"
 #include "model/isolation.h"
 #include "model/objects.h"
@@ -33,6 +34,8 @@ enum class Zero : std::uint8_t { Allowed, Refused };
                                                    const std::vector<std::string_view>& words);
 // serviceClass: latency-critical (also if it is absent) or batch.
 [[nodiscard]] bool latencyCriticalField(Fields& fields);
+// band: high, normal (also if it is absent) or low.
+[[nodiscard]] Band bandField(Fields& fields);
 // isolation: none (also if it is absent), core, cache or node.
 [[nodiscard]] Isolation isolationField(Fields& fields);
 // role: app (also if it is absent) or another of `roles`; minCpus: what an init or a sidecar needs, refused to others.

@@ -67,15 +67,13 @@ class Reader {
 
  private:
   void addGroup(Fields& item, int line) {
-    using allocation::Band;
     using allocation::Lend;
     GroupEntry group;
     group.line = line;
     group.name = groupNames_.read(item, "the group's name, as audio/speech", line, objects::groupNameFault);
     group.tenant = tenantOf(item);
     group.weight = item.whole("weight", {1, 10000}).value_or(100);
-    group.band =
-        static_cast<Band>(objects::wordField(item, "band", "band", {"high", "normal", "low"}).value_or(static_cast<std::size_t>(Band::Normal)));
+    group.band = objects::bandField(item);
     const auto [floor, ceiling] = boundsFields(item);
     group.floor = floor;
     group.ceiling = ceiling;

@@ -22,15 +22,6 @@ std::string_view questionName(allocation::Question question) {
   return "unknown";
 }
 
-std::string_view bandName(allocation::Band band) {
-  switch (band) {
-    case allocation::Band::High: return "high";
-    case allocation::Band::Normal: return "normal";
-    case allocation::Band::Low: return "low";
-  }
-  return "unknown";
-}
-
 Value machineValue(const NodePlan& node) {
   const Machine& machine = *node.machine;
   List memory;

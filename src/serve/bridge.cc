@@ -65,7 +65,7 @@ std::optional<GroupId> Bridge::groupOf(const ServiceName& service) const {
 }
 
 void Bridge::setTenant(const TenantName& tenant, const TenantSpec& spec) {
-  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.quota}); });
+  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.band, spec.quota}); });
 }
 
 void Bridge::removeTenant(const TenantName& tenant) {
@@ -158,6 +158,7 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
   spec.id = group.id;
   spec.service = group.service;
   spec.tenant = tenantId(group.tenant);
+  spec.band = group.band;
   spec.tenantWeight = group.tenantWeight;
   spec.weight = group.weight;
   spec.tenantCap = group.tenantCap;
