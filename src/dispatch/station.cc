@@ -129,19 +129,17 @@ void Station::start(const Pick& pick, SlotId slotId, Decisions& out) {
   Service& service = serviceOf(pick.service);
   const Index leafIndex = leafFor(pick.tenant, pick.service);
   Leaf& leaf = leaves_[leafIndex];
-  BandState& band = bandOf(tenant);
   const Index id = queues_.first(leaf.root);
   Node& node = nodes_[id];
 
   if (services_.size() > 1) {  // it may have been blocked: at most one request of catch-up
     bandCatchesUp(tenant.options.band, node.estimate.cost);
-    tenant.start = std::max(tenant.start, band.virtualTime - scaled(node.estimate.cost, tenant.options.weight));
     leaf.start = std::max(leaf.start, tenant.virtualTime - scaled(node.estimate.cost, service.options.weight));
   }
-  band.virtualTime = std::max(band.virtualTime, tenant.start);
   tenant.virtualTime = std::max(tenant.virtualTime, leaf.start);
 
   dequeue(id);
+  reach(service, tenant);
   node.state = State::Running;
   node.slot = slotId;
   node.band = tenant.options.band;
@@ -314,7 +312,11 @@ CancelResult Station::cancel(RequestHandle handle, Instant now) {
 // A tenant counts as active for a while from when its last request is gone.
 void Station::release(Index id, Instant now) {
   const TenantId tenant = nodes_[id].request.tenant;
-  if (const TenantStats& stats = tenantOf(tenant).stats; stats.queued == 0 && stats.inFlight == 0) moveToNewest(tenant, now);
+  if (const TenantStats& stats = tenantOf(tenant).stats; stats.queued == 0 && stats.inFlight == 0) {
+    moveToNewest(tenant, now);
+  } else if (const Leaf& leaf = leaves_[nodes_[id].leaf]; leaf.queued == 0 && leaf.inFlight == 0) {
+    leaveService(leaf);
+  }
   --bandOf(tenantOf(tenant)).present;
   nodes_[id].state = State::Free;
   freeNodes_.push_back(id);

@@ -4,55 +4,53 @@
 // service (weight) -> deadline, and are charged in slot-time (the caller's tenant pays, whoever owns the service).
 //
 // Algorithm: start-time fair queueing (Goyal, Vin, Cheng 1996) with up to K requests in service (SFQ(D): Jin, Chase, Kaur 2004) and settlement.
-//   Tags      every tenant and every (tenant, service) has a start tag S, every band and every tenant a virtual time V that never falls. One unit =
-//   ns * 2^20 / w,
-//             in 128 bits: at 2^50 units per second and slot no tag can overflow within the life of a machine.
+//   Tags      every tenant and every (tenant, service) has a start tag S; every service (for each band) and every tenant a virtual time V that never
+//             falls: the furthest tag that was served there. One unit = ns * 2^20 / w, in 128 bits: at 2^50 units per second and slot no tag can
+//             overflow within the life of a machine.
 //   Arrival   at an idle node (nothing queued, nothing running): S = max(S, V of its parent). Idle time is never banked, debt is kept.
+//   Levels    (several services) least tag first is weighted max-min while the slots and who uses them stay: no tag is lifted then. A tenant that
+//             comes to one more service has S = max(S, V there); who leaves the one where it was furthest has that taken off, not its debt; when
+//             slots come or go all go on from one level. Where nobody waits for a service's slots, V is that of all such (`concurrency` bounds them
+//             together).
 //   Bands     each is guaranteed a part g of the time; R is all work charged, G the work that a band was charged for on its guarantee, by g; idle ->
-//             busy: G = max(G, R). Behind are the eligible bands with G <= R: the one of least G is served, and charged G += e/g (settled with
-//             the rest). None is behind: the highest eligible one is served, uncharged. g = 0: never behind, it has what others leave.
+//             busy: G = max(G, R). Behind are the eligible bands with G <= R: the one of least G is served, and charged G += e/g (settled with the
+//             rest). None is behind: the highest eligible one is served, uncharged. g = 0: never behind, it has what others leave.
 //   Select    for a free slot: among that band's tenants with work for it the least S (ties: fewest running, then who has just come from idle, then
-//   least id); V = max(V, S); the same among its services; then
-//             the earliest deadline, then the earliest arrival. What can no longer end in time (now + t50 > d) has been dropped before and pays
-//             nothing.
+//             least id); V = max(V, S); the same among its services; then the earliest deadline, then the earliest arrival. What can no longer end in
+//             time (now + t50 > d) has been dropped before and pays nothing.
 //   Charge    at dispatch S += e/w on the path (e: estimated cost); every 10 ms that it runs longer than e at once; at completion S += (a -
-//   charged)/w (a: actual
-//             cost, may be less than e). Cancelled, failed and crashed work pays for the time it held its slot.
-//   Blocked   a station of several services: a tenant that waited for its own service's slots while others ran comes back with S = max(S, V - e/w):
-//   at most one
-//             request of catch-up; a band alike. (One service: nobody is blocked alone.)
+//             charged)/w (a: actual cost, may be less than e). Cancelled, failed and crashed work pays for the time it held its slot.
 //   Batch     requests of one service and key run as one where that costs at most .9 of what they cost one by one, as measured (batch_costs.h): only
-//             those that queue beyond what the free slots can take, of the chosen tenant, or of whose turn is next where both share batches; never
-//             so many that by the estimates one of them ends late. Each pays its part by estimate. One that failed is run again one by one.
+//             those that queue beyond what the free slots can take, of the chosen tenant, or of whose turn is next where both share batches; never so
+//             many that by the estimates one of them ends late. Each pays its part by estimate. One that failed is run again one by one.
 //   Admission a request is accepted iff it will end in time by the estimates behind its own tenant's queue, and makes no accepted one of its tenant
-//   late; see
-//             enqueue(). Never the global queue: a flood must not get others refused. A service with nothing queued and a free slot accepts whatever
-//             the estimates say (probe), so bad estimates cannot lock everyone out.
+//             late; see enqueue(). Never the global queue: a flood must not get others refused. A service with nothing queued and a free slot accepts
+//             whatever the estimates say (probe), so bad estimates cannot lock everyone out.
 //   Caps      on queued requests and bytes of a tenant (refused), of a service and of the station (the tenant furthest over its weighted share loses
-//   its
-//             latest-deadline request; if that is the newcomer, it is refused).
+//             its latest-deadline request; if that is the newcomer, it is refused).
 // Guarantee: for two tenants f, g of one band both backlogged and eligible for the same K slots in [t1, t2], W = slot-time charged in it, L = their
 // largest max(e, a):
 //             |W_f/w_f - W_g/w_g| <= (K+1) (L_f/w_f + L_g/w_g).
 //   Sketch    W_f/w_f is the growth of S_f. Let T be the last dispatch of f in the interval: S_f <= S_g just before it. Afterwards S_f grows only by
-//   that dispatch
-//             and by overruns of the k_f requests of f in service, each at most L_f in all; S_g falls only by settlement of the k_g requests of g
-//             that are in service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f - S_g <= (k_f+1)
-//             L_f/w_f + k_g L_g/w_g. At t1 the difference the other way is bounded alike: each tag is within its own requests in service of V, from
-//             below by select and from above because V = max(V, S) when the last of them was dispatched. The two ends use disjoint sides of the sum,
-//             which gives the bound. An idle tenant without debt starts its first request at the next release of an eligible slot, behind none but
-//             other such tenants and those whose settlement took them below V. Partial eligibility has no such bound. A batch counts as one request
-//             of each tenant in it.
-//   Bands     b backlogged and eligible in [t1, t2], W all work charged in it: W_b >= g_b W - (K+1) L. G_b grows by 1/g_b of what b is charged for
-//             on its guarantee, and only while G_b <= R. Whenever a slot is given to a band that is behind, it is the one of least G; the others'
-//             growth of G is at most theirs of R since they came, and the guarantees sum to at most 1, so b, were it behind by more than one
-//             request for each slot and its own, would have the least G of all and would be served: R - G_b <= (K+1) L / g_b.
+//             that dispatch and by overruns of the k_f requests of f in service, each at most L_f in all; S_g falls only by settlement of the k_g
+//             requests of g that are in service at T, each by at most L_g (a request dispatched later nets a >= 0); k_f + k_g <= K. So at t2, S_f -
+//             S_g <= (k_f+1) L_f/w_f + k_g L_g/w_g. At t1 the difference the other way is bounded alike: each tag is within its own requests in
+//             service of V, from below by select and from above because V = max(V, S) when the last of them was dispatched. The two ends use disjoint
+//             sides of the sum, which gives the bound. An idle tenant without debt starts its first request at the next release of an eligible slot,
+//             behind none but other such tenants and those whose settlement took them below V. Partial eligibility has no such bound: tests measure
+//             the distance to weighted max-min. The note's lift of whoever was blocked to V - c/w at each of its turns is not used: with one V for
+//             all, tenants that share a service which is wanted more than others are all lifted past each other, so their weights no longer count
+//             there. A batch counts as one request of each tenant in it.
+//   Bands     b backlogged and eligible in [t1, t2], W all work charged in it: W_b >= g_b W - (K+1) L. G_b grows by 1/g_b of what b is charged for on
+//             its guarantee, and only while G_b <= R. Whenever a slot is given to a band that is behind, it is the one of least G; the others' growth
+//             of G is at most theirs of R since they came, and the guarantees sum to at most 1, so b, were it behind by more than one request for
+//             each slot and its own, would have the least G of all and would be served: R - G_b <= (K+1) L / g_b.
 // Complexity: select, charge, settle O(r + s log n + log q) for each request: n tenants, q queued, s services of the tenant here, r services with a
-// free slot and work; one service:
-//             O(log n + log q). Admission O(log q) expected; O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its
-//             length), when its share of the slots changed. Memory is pooled and grows to the largest load seen; no allocation once warm.
-// Sequences come with their issue. Time is an argument; instants may not go back. Integers only. Errors: misuse of ids is a
-// broken invariant (asserted); a stale RequestHandle is harmless. Pure: no clock, no I/O. Thread-compatible.
+// free slot and work; one service: O(log n + log q). Slots that come or go among several services: O(n s log n). Admission O(log q) expected;
+// O(tenants) when a cap of service or station is met; a tenant's queue is re-summed, O(its length), when its share of the slots changed. Memory is
+// pooled and grows to the largest load seen; no allocation once warm. Sequences come with their issue. Time is an argument; instants may not go back.
+// Integers only. Errors: misuse of ids is a broken invariant (asserted); a stale RequestHandle is harmless. Pure: no clock, no I/O.
+// Thread-compatible.
 #pragma once
 
 #include <array>
@@ -234,6 +232,7 @@ class Station {
     int openSlots{0};
     std::vector<SlotId> freeOwn;
     std::vector<SlotId> freeLoan;
+    std::array<Tag, kBands> virtualTime{};  // of the tenants that it served
     std::array<IndexHeap, kBands> backlog;  // tenants with queued requests, by tag
     IndexHeap running;                      // slots, by predicted end
     BatchCosts batches;
@@ -262,7 +261,7 @@ class Station {
   };
   struct BandState {
     Tag guarantee{0};         // G
-    Tag virtualTime{0};       // V of its tenants
+    Tag virtualTime{0};       // V of its tenants where `concurrency` bounds them, not the slots of a service
     std::int64_t present{0};  // requests queued and running
     std::int64_t activeWeight{0};
   };
@@ -313,6 +312,15 @@ class Station {
   void bandArrives(const Tenant& tenant);
   void bandCatchesUp(Band band, Nanos cost);
   void chargeBand(const Node& node, Nanos amount);
+
+  // Levels (station_levels.cc).
+  [[nodiscard]] static bool boundBySlots(const Service& service);
+  [[nodiscard]] Tag virtualTimeAt(const Service& service, Band band) const;
+  [[nodiscard]] Tag levelOf(const Tenant& tenant) const;
+  void reach(Service& service, const Tenant& tenant);
+  void joinService(const Leaf& leaf);
+  void leaveService(const Leaf& leaf);
+  void forgetLevels();
   void moveToBand(TenantId id, Band band);
 
   // Batches (station_batch.cc).

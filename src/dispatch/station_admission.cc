@@ -212,9 +212,11 @@ RequestHandle Station::insert(const Request& request, const Estimate& estimate, 
   if (leaf.share == 0) leaf.share = shareOf(tenant, service);
   if (tenant.stats.queued == 0 && tenant.stats.inFlight == 0) {
     bandArrives(tenant);
-    const Tag virtualTime = bandOf(tenant).virtualTime;
+    const Tag virtualTime = virtualTimeAt(service, tenant.options.band);
     tenant.fresh = tenant.start <= virtualTime;
     tenant.start = std::max(tenant.start, virtualTime);
+  } else if (leaf.queued == 0 && leaf.inFlight == 0) {
+    joinService(leaf);
   }
   ++bandOf(tenant).present;
   if (leaf.queued == 0 && leaf.inFlight == 0) leaf.start = std::max(leaf.start, tenant.virtualTime);

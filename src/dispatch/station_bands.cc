@@ -54,29 +54,4 @@ void Station::chargeBand(const Node& node, Nanos amount) {
   if (node.guaranteed && guarantee > 0) bands_[static_cast<std::size_t>(node.band)].guarantee += scaled(amount, guarantee) * kWhole;
 }
 
-// What is queued goes with the tenant, what it owes too. What runs is settled with the band that it was charged to.
-void Station::moveToBand(TenantId id, Band band) {
-  Tenant& tenant = tenantOf(id);
-  const auto less = [this](Index a, Index b) { return tenantLess(a, b); };
-  const auto index = static_cast<Index>(id.value);
-  const auto from = static_cast<std::size_t>(tenant.options.band);
-  const auto to = static_cast<std::size_t>(band);
-  for (const Index leaf : tenant.leaves) {
-    if (leaf != kNone && leaves_[leaf].queued > 0) serviceOf(leaves_[leaf].service).backlog[from].erase(index, less);
-  }
-  const std::int64_t present = tenant.stats.queued + tenant.stats.inFlight;
-  bands_[from].present -= present;
-  if (tenant.active) {
-    bands_[from].activeWeight -= tenant.options.weight;
-    bands_[to].activeWeight += tenant.options.weight;
-  }
-  tenant.start = bands_[to].virtualTime + std::max(tenant.start - bands_[from].virtualTime, Tag{0});
-  tenant.options.band = band;
-  if (present > 0) bandArrives(tenant);
-  bands_[to].present += present;
-  for (const Index leaf : tenant.leaves) {
-    if (leaf != kNone && leaves_[leaf].queued > 0) serviceOf(leaves_[leaf].service).backlog[to].push(index, less);
-  }
-}
-
 }  // namespace coterie::dispatch

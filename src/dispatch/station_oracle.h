@@ -55,11 +55,15 @@ class Oracle {
   explicit Oracle(const StationOptions& options) : options_(options) {}
   void addTenant(const TenantOptions& options) { tenants_.push_back({options, 0, 0, {}, Instant::min(), {}, false}); }
   void addService(const ServiceOptions& options) {
-    services_.push_back({options, Estimates(options.initialRun), {}, {}});
+    services_.push_back({options, Estimates(options.initialRun), {}, {}, {}});
     for (auto& tenant : tenants_) tenant.leafStart.resize(services_.size(), 0);
   }
   void addSlot(int service, SlotClass slotClass) { slots_.push_back({service, slotClass}); }
-  void setOpen(int slot, bool open) { slots_[static_cast<std::size_t>(slot)].open = open; }
+  void setOpen(int slot, bool open) {
+    OracleSlot& changed = slots_[static_cast<std::size_t>(slot)];
+    if (changed.open != open) forgetLevels();
+    changed.open = open;
+  }
 
   // What enqueue must answer; displaced requests are noted in drops.
   std::optional<RefusalReason> enqueue(const Request& r, Instant now) {
@@ -85,8 +89,11 @@ class Oracle {
     if (!any([&](const OracleRequest& x) { return tenantOf(x.request).options.band == tenant.options.band; }))
       guarantee(tenant.options.band) = std::max(guarantee(tenant.options.band), work_);
     if (!any([&](const OracleRequest& x) { return mine(x); })) {
-      tenant.fresh = tenant.start <= virtualTime(tenant);
-      tenant.start = std::max(tenant.start, virtualTime(tenant));
+      const Wide there = virtualTimeAt(service, tenant.options.band);
+      tenant.fresh = tenant.start <= there;
+      tenant.start = std::max(tenant.start, there);
+    } else if (!any([&](const OracleRequest& x) { return mineHere(x); })) {
+      tenant.start = std::max(tenant.start, virtualTimeAt(service, tenant.options.band));
     }
     if (!any([&](const OracleRequest& x) { return mineHere(x); })) leafStart(r) = std::max(leafStart(r), tenant.virtualTime);
     OracleRequest x;
@@ -110,15 +117,14 @@ class Oracle {
       run.overruns = due;
       run.predictedEnd = std::max(run.predictedEnd, run.started + run.cost + due + Millis(10));
     }
-    for (auto at = requests_.begin(); at != requests_.end();) {
-      if (!at->running && at->latestStart < now) {
-        services_[static_cast<std::size_t>(at->request.service.value)].margin.record(false, now);
-        drops.push_back(at->request.cookie);
-        tenantOf(at->request).lastSeen = now;
-        at = requests_.erase(at);
-      } else {
-        ++at;
-      }
+    std::multimap<Instant, std::uint64_t> expired;
+    for (const auto& x : requests_) {
+      if (!x.running && x.latestStart < now) expired.emplace(x.latestStart, x.request.cookie);
+    }
+    for (const auto& [start, cookie] : expired) {
+      services_[static_cast<std::size_t>(find(cookie)->request.service.value)].margin.record(false, now);
+      drops.push_back(cookie);
+      remove(cookie, now);
     }
     std::vector<std::pair<std::uint64_t, SlotClass>> order;
     while (OracleRequest* x = choose(std::nullopt)) {
@@ -130,6 +136,7 @@ class Oracle {
       run.started = now;
       Nanos alone = x->estimate.t50;
       std::int64_t members = 1;
+      ++pendingSlots_[{x->request.service.value, slotClass}];
       start(*x, number, turn_, order, slotClass);
       while (x->request.batchKey != 0 && members < most && services_[service].batches.growsTo(static_cast<int>(members) + 1)) {
         OracleRequest* more = nullptr;
@@ -146,7 +153,6 @@ class Oracle {
         start(*more, number, guaranteed, order, slotClass);
       }
       run.predictedEnd = now + Nanos(alone.count() * services_[service].batches.ratio(static_cast<int>(members)) / 1000);
-      ++pendingSlots_[{x->request.service.value, slotClass}];
     }
     return order;
   }
@@ -205,8 +211,10 @@ class Oracle {
   }
   // However it went: until then its tenant was active.
   void remove(std::uint64_t cookie, Instant now) {
-    tenantOf(find(cookie)->request).lastSeen = now;
+    const Request gone = find(cookie)->request;
+    tenantOf(gone).lastSeen = now;
     requests_.erase(std::find_if(requests_.begin(), requests_.end(), [&](const OracleRequest& x) { return x.request.cookie == cookie; }));
+    leave(gone);
   }
   [[nodiscard]] Nanos charged(int tenant) const { return tenants_[static_cast<std::size_t>(tenant)].charged; }
   [[nodiscard]] std::int64_t queued() const {
@@ -226,10 +234,51 @@ class Oracle {
     Estimates estimates;
     Margin margin;
     BatchCosts batches;
+    std::array<Wide, kBands> virtualTimes{};
   };
   using Order = std::vector<std::pair<std::uint64_t, SlotClass>>;
   Wide& guarantee(Band band) { return guarantees_[static_cast<std::size_t>(band)]; }
-  Wide& virtualTime(const OracleTenant& tenant) { return virtualTimes_[static_cast<std::size_t>(tenant.options.band)]; }
+  Wide& served(int service, Band band) { return services_[static_cast<std::size_t>(service)].virtualTimes[static_cast<std::size_t>(band)]; }
+  bool boundBySlots(int service) const {
+    const bool waits =
+        std::any_of(requests_.begin(), requests_.end(), [&](const OracleRequest& x) { return !x.running && x.request.service.value == service; });
+    return waits && !freeOf(service, SlotClass::Own) && !freeOf(service, SlotClass::Loan);
+  }
+  Wide virtualTimeAt(int service, Band band) {
+    const Wide own = served(service, band);
+    return options_.concurrency == 0 || boundBySlots(service) ? own : std::max(own, virtualTimes_[static_cast<std::size_t>(band)]);
+  }
+  // The furthest of the services that it has requests for.
+  Wide levelOf(int tenant) {
+    Wide level{0};
+    for (const auto& x : requests_) {
+      if (x.request.tenant.value == tenant) level = std::max(level, served(x.request.service.value, tenantOf(x.request).options.band));
+    }
+    return level;
+  }
+  // One of its requests has gone: if it was the last for that service and not the last of all, what it had there is not held against it.
+  void leave(const Request& gone) {
+    const auto its = [&](const OracleRequest& x) { return x.request.tenant == gone.tenant; };
+    if (!any(its) || any([&](const OracleRequest& x) { return its(x) && x.request.service == gone.service; })) return;
+    OracleTenant& tenant = tenantOf(gone);
+    const Wide left = levelOf(gone.tenant.value);
+    const Wide had = std::max(left, served(gone.service.value, tenant.options.band));
+    if (had > left) tenant.start = std::max(tenant.start - (had - left), std::min(tenant.start, left));
+  }
+  void forgetLevels() {
+    if (services_.size() < 2) return;
+    for (const Band band : {Band::High, Band::Normal, Band::Low}) {
+      Wide level = virtualTimes_[static_cast<std::size_t>(band)];
+      for (int s = 0; s < static_cast<int>(services_.size()); ++s) level = std::max(level, served(s, band));
+      for (int i = 0; i < static_cast<int>(tenants_.size()); ++i) {
+        OracleTenant& tenant = tenants_[static_cast<std::size_t>(i)];
+        if (tenant.options.band == band && any([&](const OracleRequest& x) { return x.request.tenant.value == i; }))
+          tenant.start += level - levelOf(i);
+      }
+      for (int s = 0; s < static_cast<int>(services_.size()); ++s) served(s, band) = level;
+      virtualTimes_[static_cast<std::size_t>(band)] = level;
+    }
+  }
   int guaranteed(Band band) const { return options_.guarantees[static_cast<std::size_t>(band)]; }
   // In the order in which they joined.
   std::vector<OracleRequest*> membersOf(std::size_t run) {
@@ -245,12 +294,16 @@ class Oracle {
     if (services_.size() > 1) {
       if (const int g = this->guaranteed(tenant.options.band); g > 0)
         guarantee(tenant.options.band) = std::max(guarantee(tenant.options.band), work_ - scaled(x.estimate.cost, g) * 1000);
-      tenant.start = std::max(tenant.start, virtualTime(tenant) - scaled(x.estimate.cost, tenant.options.weight));
       leafStart(x.request) = std::max(leafStart(x.request), tenant.virtualTime - scaled(x.estimate.cost, weightOf(x.request)));
     }
-    virtualTime(tenant) = std::max(virtualTime(tenant), tenant.start);
-    tenant.virtualTime = std::max(tenant.virtualTime, leafStart(x.request));
     x.running = true;
+    Wide& there = served(x.request.service.value, tenant.options.band);
+    there = std::max(there, tenant.start);
+    if (!boundBySlots(x.request.service.value)) {
+      Wide& shared = virtualTimes_[static_cast<std::size_t>(tenant.options.band)];
+      shared = std::max(shared, tenant.start);
+    }
+    tenant.virtualTime = std::max(tenant.virtualTime, leafStart(x.request));
     x.run = run;
     x.guaranteed = guaranteed;
     x.joined = ++joins_;

@@ -23,6 +23,7 @@ SlotId Station::addSlot(ServiceId service, SlotClass slotClass, std::uint64_t co
   slot.cookie = cookie;
   slotOf(id) = slot;
   ++serviceOf(service).openSlots;
+  forgetLevels();
   offer(id);
   return id;
 }
@@ -32,6 +33,7 @@ void Station::setSlotOpen(SlotId id, bool open) {
   assert(slot.exists && !slot.leaving);
   if (slot.open == open) return;
   slot.open = open;
+  forgetLevels();
   serviceOf(slot.service).openSlots += open ? 1 : -1;
   if (slot.first != kNone) return;
   if (open) {
