@@ -5,7 +5,7 @@
 // which all stay backlogged: the bounds that station.h proves, where it promises them (one service); else the distance of the work done to weighted
 // max-min (water_filling.h), sum |work - target| / (2 sum work), at most .05 in the mean of all histories and .15 at their 99th percentile.
 //
-// COTERIE_HISTORIES: how many (2,000). COTERIE_HISTORY_SEED: replay one seed. A failure prints the seed that replays it.
+// COTERIE_HISTORIES: how many (300). COTERIE_HISTORY_SEED: replay one seed. A failure prints the seed that replays it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,12 +51,11 @@ class History {
     while (problem_.empty() && now_ < warm) event();
     for (Tenant& tenant : tenants_) tenant.work = Nanos{};
     begin();
-    const Instant end = now_ + Seconds(10);
+    const Instant end = now_ + Seconds(5);
     while (problem_.empty() && now_ < end) {
       event();
       if (services_ == 1) judge();
     }
-    measured_ = std::chrono::duration_cast<Nanos>(now_ - (end - Seconds(10)));
     drain();
     return problem_;
   }
@@ -333,7 +332,6 @@ class History {
   int batch_{1};
   int depth_{1};
   Instant now_{Seconds(1)};
-  Nanos measured_{};
   std::map<std::uint64_t, Job> jobs_;  // by cookie: not yet ended
   std::map<std::pair<std::size_t, std::size_t>, int> queued_;
   std::multimap<Instant, Run> runs_;
@@ -350,7 +348,7 @@ TEST(StationHistories, BoundsWorkAndCountersHold) {
   const char* wanted = std::getenv("COTERIE_HISTORIES");
   const char* only = std::getenv("COTERIE_HISTORY_SEED");
   const std::uint64_t first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
-  const std::uint64_t histories = only != nullptr ? 1 : wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 2000;
+  const std::uint64_t histories = only != nullptr ? 1 : wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 300;
   std::vector<double> distances;
   std::int64_t events = 0;
   for (std::uint64_t seed = first; seed < first + histories; ++seed) {

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <vector>
@@ -278,6 +279,32 @@ TEST(Stories, CancelledWorkIsCharged) {
     put(static_cast<int>(dispatch.cookie));
   }
   EXPECT_NEAR(static_cast<double>(held[0].count()) / static_cast<double>(held[1].count()), 1.0, .02);
+}
+
+// A year of work on eight slots, by the least and the greatest weight: every sum is exact, no tag overflows (the sanitizers look on).
+TEST(Stories, AYearOfWorkOverflowsNothing) {
+  StationOptions options;
+  options.guarantees = {1, 1, 1};
+  Simulation sim(8, options);
+  const std::array<std::int64_t, 3> weights{1, 10'000, 10'000};
+  for (int i = 0; i < 3; ++i) {
+    TenantOptions tenant;
+    tenant.weight = weights[static_cast<std::size_t>(i)];
+    tenant.band = i == 2 ? Band::Low : Band::High;
+    sim.station.setTenant(TenantId(i), tenant);
+  }
+  const auto put = [&](TenantId tenant) { sim.put(tenant, std::chrono::hours(9), std::chrono::hours(24)); };
+  for (int k = 0; k < 12; ++k) {
+    for (int i = 0; i < 3; ++i) put(TenantId(i));
+  }
+  sim.run(sim.now + std::chrono::hours(24 * 366), put);
+  sim.run(sim.now + std::chrono::hours(48), [](TenantId) {});
+  Nanos all{};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(sim.station.stats(TenantId(i)).charged, sim.worked[i]);
+    all += sim.worked[i];
+  }
+  EXPECT_GT(all, std::chrono::hours(8 * 24 * 365));
 }
 
 TEST(Stories, AnIdleTenantsFirstRequestStartsAtTheNextRelease) {
