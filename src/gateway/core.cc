@@ -43,6 +43,7 @@ Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate
       options_(options),
       authenticate_(std::move(authenticate)),
       rng_(options.seed),
+      stationLog_(options.record ? std::make_unique<dispatch::StationLog>(options.record) : nullptr),
       self_(std::make_shared<Core*>(this)),
       heavy_(loop) {}
 
@@ -215,8 +216,15 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   tenant.settings = settings;
   limits_.setTenant(tenant.id, settings.quota);
   for (const auto& deployment : deployments_) {
-    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, {.weight = settings.weight, .band = settings.band});
+    if (deployment->station.view().hasTenant(tenant.id)) tellStation(*deployment, tenant);
   }
+}
+
+void Gateway::Core::tellStation(Deployment& deployment, const Tenant& tenant) {
+  dispatch::TenantOptions options;
+  options.weight = tenant.settings.weight;
+  options.band = tenant.settings.band;
+  deployment.station.setTenant(tenant.id, tenant.name.value, options);
 }
 
 void Gateway::Core::removeTenant(const TenantName& name) {
@@ -245,7 +253,7 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   service->crashes = {};
   retire(before, std::move(drained));
   if (backend == nullptr) return service->load;
-  deployments_.push_back(std::make_unique<Deployment>(service, *backend, *this));
+  deployments_.push_back(std::make_unique<Deployment>(service, *backend, *this, stationLog_.get()));
   Deployment& deployment = *deployments_.back();
   service->current = &deployment;
   deployment.backend.setListener(&deployment);
@@ -314,7 +322,7 @@ void Gateway::Core::lanesChanged(Deployment& deployment) {
 void Gateway::Core::publishLoad(Deployment& deployment) {
   Service& service = *deployment.service;
   if (service.current != &deployment) return;
-  const dispatch::Demand demand = deployment.station.demand(deployment.stationService, now());
+  const dispatch::Demand demand = deployment.station.view().demand(deployment.stationService, now());
   ServiceLoad& load = *service.load;
   const auto set = [](std::atomic<std::int64_t>& cell, std::int64_t value) { cell.store(value, std::memory_order_relaxed); };
   const std::int64_t queued = demand.queued + static_cast<std::int64_t>(deployment.waitingRoom.size());
@@ -373,8 +381,8 @@ GatewaySnapshot Gateway::Core::snapshot() const {
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {
       if (deployment->service != service) continue;
-      row.queued += deployment->station.queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
-      row.queuedBytes += deployment->station.queuedBytes() + deployment->waitingBytes;
+      row.queued += deployment->station.view().queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
+      row.queuedBytes += deployment->station.view().queuedBytes() + deployment->waitingBytes;
       row.inFlight += deployment->busyOwn + deployment->busyLoan;
       row.ownLanes += deployment->presentLanes(LaneClass::Own);
       row.openOwnLanes += deployment->openLanes(LaneClass::Own);

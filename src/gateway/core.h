@@ -72,6 +72,7 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
   Tenant& tenantNamed(const TenantName& name);
+  static void tellStation(Deployment& deployment, const Tenant& tenant);
   void onRequest(const Context& context, Lookup lookup);
   bool catchUp(Continue then);
   void startCatchUp();
@@ -151,6 +152,7 @@ class Gateway::Core final : public DeploymentEvents {
   GatewayOptions options_;
   Authenticate authenticate_;
   Rng rng_;
+  std::unique_ptr<dispatch::StationLog> stationLog_;  // none: nothing is recorded
   bool draining_{false};
   std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
   std::unordered_map<TenantName, TenantId> tenantIds_;

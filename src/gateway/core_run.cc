@@ -91,9 +91,9 @@ void Gateway::Core::dismissWaiting(Deployment& deployment) {
 }
 
 void Gateway::Core::enqueue(Inference& inference) {
-  dispatch::Station& station = inference.deployment->station;
+  dispatch::RecordedStation& station = inference.deployment->station;
   const TenantId tenant = inference.tenant->id;
-  if (!station.hasTenant(tenant)) station.setTenant(tenant, {.weight = inference.tenant->settings.weight, .band = inference.tenant->settings.band});
+  if (!station.view().hasTenant(tenant)) tellStation(*inference.deployment, *inference.tenant);
   dispatch::Request request;
   request.tenant = tenant;
   request.service = inference.deployment->stationService;
@@ -127,7 +127,7 @@ void Gateway::Core::pump(Deployment& deployment) {
     }
   } while (deployment.pumpAgain);
   deployment.pumping = false;
-  if (const auto next = deployment.station.nextEvent()) arm(deployment, *next);
+  if (const auto next = deployment.station.view().nextEvent()) arm(deployment, *next);
   publishLoad(deployment);
 }
 

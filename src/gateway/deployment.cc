@@ -10,8 +10,8 @@ dispatch::StationOptions stationOptions(const ServiceSettings& settings) { retur
 dispatch::ServiceOptions serviceOptions(const ServiceSettings& settings) { return {settings.weight, {}, settings.initialRun}; }
 }  // namespace
 
-Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events)
-    : service(std::move(of)), backend(runsOn), station(stationOptions(service->settings)), events_(events) {
+Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events, dispatch::StationLog* log)
+    : service(std::move(of)), backend(runsOn), station(stationOptions(service->settings), service->name.path(), log), events_(events) {
   stationService = station.addService(serviceOptions(service->settings));
 }
 

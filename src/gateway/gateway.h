@@ -59,14 +59,16 @@ struct GatewayOptions {
   // Calls back (later, on this loop) when all that was acknowledged to administrators before has been told to this gateway. A request for a service
   // or tenant that is not known waits for it, before it is told so; after two seconds it gets 503 CatchingUp. Empty: told at once.
   std::function<void(std::function<void()> done)> catchUp;
+  // What its stations are told and answer, as dispatch/record.h has it, on this loop. Empty: not recorded.
+  std::function<void(std::string_view)> record;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 
 struct TenantSettings {
   std::vector<std::string> namespaces;  // where `service` is looked up, in this order
   std::int64_t weight{100};
-  Band band{Band::Normal};
   TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
+  Band band{Band::Normal};
 };
 
 struct ServiceSettings {

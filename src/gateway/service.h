@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dispatch/station.h"
+#include "dispatch/recorded_station.h"
 #include "gateway/crash_memory.h"
 #include "gateway/gateway.h"
 #include "gateway/load.h"
@@ -69,7 +69,7 @@ class DeploymentEvents {
 // One backend of a service, with the station that orders its requests. A replaced one stays until it has finished what it holds.
 class Deployment final : public ModelBackend::Listener {
  public:
-  Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events);
+  Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events, dispatch::StationLog* log);
   ~Deployment() override;
   Deployment(const Deployment&) = delete;
   Deployment& operator=(const Deployment&) = delete;
@@ -87,7 +87,7 @@ class Deployment final : public ModelBackend::Listener {
 
   std::shared_ptr<Service> service;
   ModelBackend& backend;
-  dispatch::Station station;
+  dispatch::RecordedStation station;
   dispatch::ServiceId stationService;
   dispatch::Decisions decisions;           // reused
   std::vector<Lane> lanes;                 // by slot cookie; places are reused

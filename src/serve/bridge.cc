@@ -65,7 +65,7 @@ std::optional<GroupId> Bridge::groupOf(const ServiceName& service) const {
 }
 
 void Bridge::setTenant(const TenantName& tenant, const TenantSpec& spec) {
-  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.band, spec.quota}); });
+  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.quota, spec.band}); });
 }
 
 void Bridge::removeTenant(const TenantName& tenant) {
