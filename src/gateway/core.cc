@@ -242,6 +242,8 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   }
   service->settings = settings;
   service->tenant = tenantNamed(settings.tenant).id;
+  service->consumers.clear();
+  for (const TenantName& consumer : settings.consumers) service->consumers.insert(tenantNamed(consumer).id);
   Deployment* const before = service->current;
   if (before != nullptr && &before->backend == backend) {
     before->settingsChanged();
@@ -366,17 +368,14 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   all.bufferedBytes = bufferedBytes_;
   all.unauthenticated = unauthenticated_;
   for (const auto& [name, service] : services_) {
-    const ServiceStatistics& statistics = service->statistics;
-    ServiceSnapshot row{name,
-                        tenants_[static_cast<std::size_t>(service->tenant.value)]->name,
-                        statistics.requests,
-                        statistics.queue,
-                        statistics.run,
-                        statistics.total,
-                        statistics.recentTotal.read(now()),
-                        statistics.withinObjective,
-                        statistics.bytesIn,
-                        statistics.bytesOut};
+    ServiceSnapshot row;
+    row.name = name;
+    row.tenant = tenants_[static_cast<std::size_t>(service->tenant.value)]->name;
+    for (const auto& [caller, statistics] : service->callers) {
+      static_cast<CallFigures&>(row).add(statistics);
+      row.recentTotal.merge(statistics.recentTotal.read(now()));
+      row.callers.push_back({statistics, tenants_[static_cast<std::size_t>(caller.value)]->name});
+    }
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {

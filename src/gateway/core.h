@@ -70,7 +70,7 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] Instant now() const { return loop_.clock().now(); }
   [[nodiscard]] Result<Tenant*> whoCalls(const http::RequestHead& head);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
-  [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
+  [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.isFor(tenant.id); }
   Tenant& tenantNamed(const TenantName& name);
   static void tellStation(Deployment& deployment, const Tenant& tenant);
   void onRequest(const Context& context, Lookup lookup);
@@ -91,7 +91,7 @@ class Gateway::Core final : public DeploymentEvents {
   void answerIndex(Call& call);
   void answerStatistics(Call& call);
   [[nodiscard]] std::string nameFor(const Tenant& tenant, const Service& service) const;
-  [[nodiscard]] static oip::ModelStatistics statisticsOf(const Service& service, std::string name);
+  [[nodiscard]] static oip::ModelStatistics statisticsOf(const Tenant& tenant, const Service& service, std::string name);
 
   // core_infer.cc
   void startInfer(Call& call, const std::shared_ptr<Service>& service);
@@ -131,6 +131,7 @@ class Gateway::Core final : public DeploymentEvents {
   void enqueue(Inference& inference);
   void wait(Inference& inference);
   void dismissWaiting(Deployment& deployment);
+  [[nodiscard]] Inference* mostOf(const Deployment& deployment, const Inference& newcomer);
   void leaveWaitingRoom(Inference& inference);
   void pump(Deployment& deployment);
   void run(Deployment& deployment, const dispatch::Dispatch& dispatch);

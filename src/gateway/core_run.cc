@@ -45,7 +45,7 @@ void Gateway::Core::admit(Inference& inference) {
     const auto poisoned = crashes.refusal(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()), inference.queuedAt);
     if (poisoned) return refuse(inference, crashedModel(*poisoned));
   }
-  inference.service->statistics.bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
+  inference.service->callers[inference.tenant->id].bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
   pump(deployment);
@@ -54,8 +54,14 @@ void Gateway::Core::admit(Inference& inference) {
 void Gateway::Core::wait(Inference& inference) {
   Deployment& deployment = *inference.deployment;
   const ServiceSettings& settings = inference.service->settings;
-  if (settings.waitForInstance <= Nanos{} || static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
-    return refuse(inference, noInstance(settings, "no instance of the service is running", now()));
+  const auto tell = [&](Inference& whom) { refuse(whom, noInstance(settings, "no instance of the service is running", now())); };
+  if (settings.waitForInstance <= Nanos{}) return tell(inference);
+  if (static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
+    Inference* const other = mostOf(deployment, inference);
+    if (other == nullptr) return tell(inference);
+    leaveWaitingRoom(*other);
+    tell(*other);
+    if (inference.answered) return;  // that answer may have brought much else
   }
   inference.waitUntil = std::min(inference.queuedAt + settings.waitForInstance, inference.deadline);
   if (settings.noInstanceBefore > inference.waitUntil)
@@ -65,6 +71,21 @@ void Gateway::Core::wait(Inference& inference) {
   deployment.waitingBytes += static_cast<std::int64_t>(inference.request.cellBytes);
   arm(deployment, inference.waitUntil);
   publishLoad(deployment);
+}
+
+// In a full waiting room: the newest of the tenant that has most in it by its weight, the newcomer counted. Null: that is the newcomer's own.
+Inference* Gateway::Core::mostOf(const Deployment& deployment, const Inference& newcomer) {
+  std::map<TenantId, std::int64_t> waiting{{newcomer.tenant->id, 1}};
+  for (const std::uint32_t index : deployment.waitingRoom) ++waiting[inferences_[index]->tenant->id];
+  const Tenant* most = newcomer.tenant;
+  for (const auto& [id, count] : waiting) {
+    const Tenant& tenant = *tenants_[static_cast<std::size_t>(id.value)];
+    if (count * most->settings.weight > waiting[most->id] * tenant.settings.weight) most = &tenant;
+  }
+  if (most == newcomer.tenant) return nullptr;
+  const auto& room = deployment.waitingRoom;
+  const auto last = std::find_if(room.rbegin(), room.rend(), [&](std::uint32_t index) { return inferences_[index]->tenant == most; });
+  return inferences_[*last].get();
 }
 
 void Gateway::Core::leaveWaitingRoom(Inference& inference) {
@@ -138,7 +159,7 @@ void Gateway::Core::run(Deployment& deployment, const dispatch::Dispatch& dispat
   inference.lane = static_cast<std::uint32_t>(dispatch.slotCookie);
   inference.dispatchedAt = now();
   uncharge(inference);
-  inference.service->statistics.queue.record((inference.dispatchedAt - inference.queuedAt).count());
+  inference.service->callers[inference.tenant->id].queue.record((inference.dispatchedAt - inference.queuedAt).count());
   inference.instance = lane.info.ref.instance;
   lane.inference = inference.index;
   ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
@@ -170,7 +191,7 @@ void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
     how = dispatch::Outcome::Crashed;
   else if (!outcome.answer.ok())
     how = inference.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
-  if (!outcome.neverStarted) inference.service->statistics.run.record((now() - inference.dispatchedAt).count());
+  if (!outcome.neverStarted) inference.service->callers[inference.tenant->id].run.record((now() - inference.dispatchedAt).count());
   if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
   deployment.station.completed(inference.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now());
   inference.handle = {};
@@ -253,7 +274,7 @@ void Gateway::Core::send(Inference& inference, Written written) {
   response.body = std::move(text.json);
   response.parts = std::move(text.parts);
   if (!response.parts.empty()) response.owner = std::move(written.answer);
-  inference.service->statistics.bytesOut += static_cast<std::int64_t>(text.bytes);
+  inference.service->callers[inference.tenant->id].bytesOut += static_cast<std::int64_t>(text.bytes);
   const auto context = std::move(inference.context);
   http::RequestContext::Done read;
   if (inference.buffered > 0) {
@@ -278,7 +299,7 @@ void Gateway::Core::refuse(Inference& inference, const Refused& refused) {
 void Gateway::Core::end(Inference& inference, int status, std::string_view reason) {
   const Instant finished = now();
   const Nanos total = finished - inference.arrived;
-  ServiceStatistics& statistics = inference.service->statistics;
+  ServiceStatistics& statistics = inference.service->callers[inference.tenant->id];
   inference.answered = true;
   statistics.requests.answer(status, reason);
   inference.tenant->counts.answer(status, reason);

@@ -73,6 +73,8 @@ struct TenantSettings {
 
 struct ServiceSettings {
   TenantName tenant;
+  std::vector<TenantName> consumers;       // who may call it beside its tenant, and pays for it
+  bool everybody{false};                   // consumers are all tenants
   std::int64_t weight{100};                // within the tenant
   Nanos deadline{Seconds(30)};             // of requests that name none: 10 x objective, or 30 s
   Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,12 +43,15 @@ struct Service {
   ServiceName name;
   ServiceSettings settings;
   TenantId tenant;
+  std::set<TenantId> consumers;  // beside it
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
-  ServiceStatistics statistics;
-  CrashMemory crashes;  // of the model that is loaded now
+  std::map<TenantId, ServiceStatistics> callers;  // each tenant's own requests
+  CrashMemory crashes;                            // of the model that is loaded now
   RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
+
+  [[nodiscard]] bool isFor(TenantId caller) const { return caller == tenant || settings.everybody || consumers.count(caller) > 0; }
 };
 
 struct Lane {

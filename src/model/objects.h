@@ -77,6 +77,7 @@ struct ModelServiceSpec {
   Bytes memory;                                            // per instance, "512Mi"; 0: measured
   std::int64_t weight{100};                                // within the tenant
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch
+  std::vector<std::string> consumers;                      // tenants that may call it beside its own, and pay for it; "*": everybody
   std::vector<std::pair<std::string, Shape>> probeShapes;  // probe.shapes
 };
 

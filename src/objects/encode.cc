@@ -69,6 +69,11 @@ Value encodeSpec(const ModelServiceSpec& spec) {
   if (spec.memory.value > 0) value.set("memory", bytesText(spec.memory));
   if (spec.weight != 100) value.set("weight", spec.weight);
   if (!spec.latencyCritical) value.set("serviceClass", "batch");
+  if (!spec.consumers.empty()) {
+    Value consumers = Value::emptyList();
+    for (const std::string& tenant : spec.consumers) consumers.push(tenant);
+    value.set("consumers", std::move(consumers));
+  }
   if (!spec.probeShapes.empty()) {
     Value shapes = Value::emptyMap();
     for (const auto& [input, shape] : spec.probeShapes) {
