@@ -79,6 +79,7 @@ class Connection {
   }
 
   void begin(int epoll, std::int64_t due) {
+    ++result_.sent;
     started_ = due;
     sent_ = 0;
     filled_ = 0;

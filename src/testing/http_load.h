@@ -30,6 +30,7 @@ struct HttpLoadTask {
 };
 
 struct HttpLoadResult {
+  std::int64_t sent{0};
   std::int64_t requests{0};  // answered 200
   std::int64_t errors{0};
   Nanos wall{};
