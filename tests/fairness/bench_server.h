@@ -25,6 +25,7 @@ class BenchServer {
   void waitReady(const std::string& service);
   [[nodiscard]] std::string key(const std::string& tenant);
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] pid_t pid() const { return server_; }
   [[nodiscard]] std::string pathOf(const std::string& name) const { return folder_ + "/" + name; }
 
  private:

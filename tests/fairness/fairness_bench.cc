@@ -27,7 +27,7 @@
 
 #include "base/rng.h"
 #include "bench_server.h"
-#include "model/tensor.h"
+#include "manifests.h"
 #include "testing/bench_report.h"
 #include "testing/http_load.h"
 #include "work_record.h"
@@ -41,26 +41,6 @@ using testing::HttpLoadResult;
 using testing::HttpLoadTask;
 
 constexpr double kMost = 1e6;
-
-std::string tenantText(const std::string& name, int weight = 100) {
-  return "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: " + name + "}\nspec: {namespaces: [" + name +
-         "], weight: " + std::to_string(weight) + "}\n---\n";
-}
-std::string serviceText(const std::string& path, const std::string& model, const std::string& more = "") {
-  const std::size_t slash = path.find('/');
-  return "apiVersion: coterie.dev/v1alpha1\nkind: ModelService\nmetadata: {name: " + path.substr(slash + 1) +
-         ", namespace: " + path.substr(0, slash) + "}\nspec: {model: {uri: 'file:" + model + ".onnx'}, instances: 1" + more + "}\n---\n";
-}
-
-std::string request(const std::string& model, const std::string& key, int rows) {
-  const Shape shape{rows, 64};
-  const auto bytes = static_cast<std::size_t>(*tensorBytes(ElementType::Fp32, shape));
-  const std::string json = R"({"inputs":[{"name":"INPUT0","shape":)" + shapeText(shape) + R"(,"datatype":"FP32","parameters":{"binary_data_size":)" +
-                           std::to_string(bytes) + R"(}}],"parameters":{"binary_data_output":true}})";
-  return "POST /v2/models/" + model + "/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + key +
-         "\r\nInference-Header-Content-Length: " + std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(json.size() + bytes) +
-         "\r\n\r\n" + json + std::string(bytes, '\0');
-}
 
 class Bench {
  public:
@@ -89,17 +69,10 @@ class Bench {
     return *loads_[0]->finish();
   }
   HttpLoadTask task(const BenchServer& server, std::string text, int connections, double rate, Nanos length) {
-    return {server.port(), connections, length, rate, std::move(text)};
-  }
-  // Seconds of a run of the model alone, over one connection.
-  double solo(const BenchServer& server, const std::string& text) {
-    const HttpLoadResult result = run(task(server, text, 1, 0, Seconds(2)));
-    return static_cast<double>(result.latency.quantile(.5)) / 1e9;
+    return {server.port(), connections, length, rate, std::move(text), false, {}};
   }
   Both pairs(const HttpLoadTask& steady, const HttpLoadTask& flood);
   void judge(const std::string& name, const Both& both, double p50, double p99);
-  // Links of a chain of this kind that take so long, by a measurement; and for rows: rows of an input.
-  double linkSeconds();
   double rowSeconds(int links);
 
   testing::BenchVerdicts& verdicts_;
@@ -108,15 +81,6 @@ class Bench {
   std::vector<std::unique_ptr<HttpLoad>> loads_;
 };
 
-double Bench::linkSeconds() {
-  constexpr int kLinks = 60;
-  BenchServer server({"a/slow_x60"});
-  server.start();
-  server.apply(tenantText("a") + serviceText("a/m", "slow_x60"));
-  server.waitReady("a/m");
-  return solo(server, request("m", server.key("a"), 1)) / kLinks;
-}
-
 double Bench::rowSeconds(int links) {
   constexpr int kRows = 1000;
   const std::string model = "rows_x" + std::to_string(links);
@@ -124,7 +88,7 @@ double Bench::rowSeconds(int links) {
   server.start();
   server.apply(tenantText("a") + serviceText("a/m", model));
   server.waitReady("a/m");
-  return solo(server, request("m", server.key("a"), kRows)) / kRows;
+  return solo(*loads_[0], server, request("m", server.key("a"), kRows)) / kRows;
 }
 
 Bench::Both Bench::pairs(const HttpLoadTask& steady, const HttpLoadTask& flood) {
@@ -159,7 +123,7 @@ void Bench::judge(const std::string& name, const Both& both, double p50, double 
 void Bench::services() {
   constexpr double kHeavy = .124;
   constexpr double kLight = .007;
-  const double link = linkSeconds();
+  const double link = linkSeconds(*loads_[0]);
   const std::string heavy = "slow_x" + std::to_string(std::lround(kHeavy / link));
   const std::string light = "slow_x" + std::to_string(std::lround(kLight / link));
   BenchServer server({"a/" + heavy, "b/" + light});
@@ -177,7 +141,7 @@ void Bench::services() {
 
 void Bench::shared() {
   constexpr double kCost = .020;
-  const std::string model = "slow_x" + std::to_string(std::lround(kCost / linkSeconds()));
+  const std::string model = "slow_x" + std::to_string(std::lround(kCost / linkSeconds(*loads_[0])));
   BenchServer server({"a/" + model});
   server.start();
   server.apply(tenantText("a") + tenantText("b") + serviceText("a/m", model, ", consumers: [b]"));

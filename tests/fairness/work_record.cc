@@ -55,14 +55,19 @@ class Reader {
     }
   }
 
+  void opened(std::int32_t slot) {
+    open_.insert(slot);
+    if (first_) result_.slots = std::max(result_.slots, open_.size());
+  }
+
   template <typename Call>
   void on(const Call&) {}
   void on(const calls::SetTenant& call) { names_[call.tenant] = call.name; }
-  void on(const calls::AddSlot& call) { open_.insert(call.answer.value); }
+  void on(const calls::AddSlot& call) { opened(call.answer.value); }
   void on(const calls::RemoveSlot& call) { open_.erase(call.slot.value); }
   void on(const calls::OpenSlot& call) {
     if (call.open) {
-      open_.insert(call.slot.value);
+      opened(call.slot.value);
     } else {
       open_.erase(call.slot.value);
     }
@@ -70,8 +75,10 @@ class Reader {
   void on(const calls::Enqueue& call) {
     pass(call.now);
     if (!call.answer.accepted()) return;
-    if (!first_) first_ = call.now;
+    if (!first_) first_ = call.now, result_.slots = open_.size();
     tenants_[{call.answer.handle.index, call.answer.handle.generation}] = call.request.tenant;
+    deadlines_[{call.answer.handle.index, call.answer.handle.generation}] = call.request.deadline;
+    ++result_.accepted;
     ++queued_;
   }
   void on(const calls::Next& call) {
@@ -95,6 +102,11 @@ class Reader {
     if (slot == slotOf_.end()) return;
     const auto run = runs_.find(slot->second);
     if (run == runs_.end()) return;
+    if (call.outcome == Outcome::Succeeded) {
+      result_.held += std::chrono::duration<double>(call.now - run->second.started).count();
+      ++result_.runs;
+      if (call.now <= deadlines_[{call.request.index, call.request.generation}]) ++result_.inTime;
+    }
     for (const TenantId tenant : run->second.tenants)
       count(tenant, run->second.started, call.now, 1.0 / static_cast<double>(run->second.tenants.size()));
     runs_.erase(run);
@@ -110,6 +122,7 @@ class Reader {
   std::set<std::int32_t> open_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, TenantId> tenants_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> slotOf_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Instant> deadlines_;
   std::map<std::int32_t, Run> runs_;
 };
 

@@ -17,6 +17,11 @@ struct WorkRecord {
   std::vector<std::map<std::string, double>> windows;  // of equal length: tenant -> seconds
   double waiting{0};                                   // seconds in which somebody waited
   double idleBesideWork{0};                            // of them, with a free slot
+  std::size_t slots{0};                                // most that were open at once
+  std::int64_t accepted{0};
+  std::int64_t inTime{0};  // of these: succeeded by their deadline
+  double held{0};          // seconds that runs which succeeded had their slots
+  std::int64_t runs{0};    // that succeeded
 };
 
 // Of the station of this name (the last one).
