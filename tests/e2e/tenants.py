@@ -72,6 +72,42 @@ def a_removed_consumer_is_out_within_a_second_and_nobody_else_notices(context):
     server.apply(shared("green", "blue"))
 
 
+def under_load(context, change, status, what):
+    """Three tenants at work; one is changed: within a second its answers have that status, on connections that were open before, and nobody else notices."""
+    with caller(context, "red") as red, caller(context, "green") as green, caller(context, "blue", 2) as blue:
+        for load in (red, green, blue):
+            load.wait_good(3)
+        change()
+        done = time.monotonic()
+        within(5, what, lambda: any(code == status for code, _ in blue.faults(done)), 0.01)
+        context.figure(f"{what} {time.monotonic() - done:.2f} s after the change was acknowledged")
+        red.wait_good(3)
+        green.wait_good(3)
+        blue.ended.set()
+        late = [at for at, code, _ in blue.answers if code == 200 and at > done + 1]
+    check(not red.faults() and not green.faults(), f"{red.faults()[:3]} {green.faults()[:3]}")
+    return late
+
+
+@case
+def a_revoked_key_is_out_within_a_second_also_on_open_connections(context):
+    server = context.main
+    within(5, "blue may", lambda: server.infer("red.shared", context.keys["blue"], wanted()).status == 200)
+    identity = context.keys["blue"].split("_")[1]
+    late = under_load(context, lambda: server.ok("key", "revoke", identity), 401, "a revoked key is refused")
+    check(not late, f"{len(late)} answers more than a second later")
+    context.keys["blue"] = server.key("blue")
+
+
+@case
+def changed_limits_bite_within_a_second(context):
+    server = context.main
+    limited = weighted("blue", quota={"requestsPerSecond": 1})
+    late = under_load(context, lambda: server.apply(limited), 429, "a limit that was lowered bites")
+    check(len(late) <= 10, f"{len(late)} answers where one a second is allowed")
+    server.apply(weighted("blue"))
+
+
 @case
 def time_is_divided_by_weight_and_each_sees_its_own_calls(context):
     server = context.main
