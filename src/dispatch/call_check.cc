@@ -89,15 +89,16 @@ std::string CallCheck::on(const calls::RemoveSlot& call) {
   slots_[static_cast<std::size_t>(call.slot.value)] = false;
   return {};
 }
-std::string CallCheck::on(const calls::Enqueue& call) {
-  const Request& request = call.request;
+std::string CallCheck::arrives(const Request& request, Instant now) {
   const bool known = request.tenant.valid() && static_cast<std::size_t>(request.tenant.value) < tenants_.size() &&
                      tenants_[static_cast<std::size_t>(request.tenant.value)];
   const bool service = request.service.valid() && static_cast<std::size_t>(request.service.value) < services_.size();
   if (!known || !service) return "is a request of a tenant or for a service that is not there";
   if (request.bytes.value < 0 || request.bytes.value > kMostCount) return "is a request of a size that cannot be";
-  return advance(call.now);
+  return advance(now);
 }
+std::string CallCheck::on(const calls::Enqueue& call) { return arrives(call.request, call.now); }
+std::string CallCheck::on(const calls::Foresee& call) { return arrives(call.request, call.now); }
 std::string CallCheck::on(const calls::Next& call) { return advance(call.now); }
 std::string CallCheck::on(const calls::Complete& call) { return sound(call.usage) ? advance(call.now) : "says that a run took less than no time"; }
 std::string CallCheck::on(const calls::Cancel& call) { return advance(call.now); }

@@ -26,9 +26,11 @@ class CallCheck {
   [[nodiscard]] std::string on(const calls::OpenSlot&);
   [[nodiscard]] std::string on(const calls::RemoveSlot&);
   [[nodiscard]] std::string on(const calls::Enqueue&);
+  [[nodiscard]] std::string on(const calls::Foresee&);
   [[nodiscard]] std::string on(const calls::Next&);
   [[nodiscard]] std::string on(const calls::Complete&);
   [[nodiscard]] std::string on(const calls::Cancel&);
+  [[nodiscard]] std::string arrives(const Request& request, Instant now);
   [[nodiscard]] std::string advance(Instant now);
   [[nodiscard]] bool hasService(ServiceId id) const;
   [[nodiscard]] bool hasSlot(SlotId id) const;

@@ -23,6 +23,20 @@ Estimate Estimates::get(std::uint32_t version, std::uint64_t elements) const {
   return {run, run, run, run};
 }
 
+Estimate Estimates::least(std::uint32_t version) const {
+  Estimate least = get(version, 0);
+  const auto found = std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == version; });
+  if (found == versions_.end()) return least;
+  for (const Bucket& bucket : found->buckets) {
+    if (bucket.count == 0) continue;
+    least.cost = std::min(least.cost, bucket.estimate.cost);
+    least.t50 = std::min(least.t50, bucket.estimate.t50);
+    least.t90 = std::min(least.t90, bucket.estimate.t90);
+    least.held = std::min(least.held, bucket.estimate.held);
+  }
+  return least;
+}
+
 Estimates::Version& Estimates::versionFor(std::uint32_t number) {
   ++uses_;
   auto found = std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == number; });

@@ -32,6 +32,8 @@ class Estimates {
   explicit Estimates(Nanos initialRun) : initial_(initialRun) {}
   void setInitial(Nanos run) { initial_ = run; }
   [[nodiscard]] Estimate get(std::uint32_t version, std::uint64_t elements) const;
+  // Of the bucket that costs least: what is surely needed, whatever the input. O(buckets).
+  [[nodiscard]] Estimate least(std::uint32_t version) const;
   void record(std::uint32_t version, std::uint64_t elements, Nanos run, Nanos cost);
   [[nodiscard]] static int bucketOf(std::uint64_t elements);
 

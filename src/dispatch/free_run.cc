@@ -108,6 +108,11 @@ std::string Track::read(Call& call) {
       if (arrival->answer.accepted()) byHandle_[{arrival->answer.handle.index, arrival->answer.handle.generation}] = arrivals_.size();
       arrivals_.push_back({arrival->request, arrival->now, {}, {}, {}, Outcome::Succeeded, {}});
       ++then_[arrival->request.tenant.value].arrivals;
+    } else if (auto* early = std::get_if<calls::Foresee>(&call)) {
+      static_cast<void>(recorded_.foresee(early->request, early->now));
+      if (!early->answer) return {};  // it comes again, whole
+      arrivals_.push_back({early->request, early->now, {}, {}, {}, Outcome::Succeeded, {}});
+      ++then_[early->request.tenant.value].arrivals;
     } else if (auto* cancel = std::get_if<calls::Cancel>(&call)) {
       static_cast<void>(recorded_.cancel(cancel->request, cancel->now));
       const auto found = byHandle_.find({cancel->request.index, cancel->request.generation});
@@ -199,7 +204,7 @@ void Track::outside(Call& call) {
     until(cancel->now);
     if (cancel->request.index < next_) static_cast<void>(free_.cancel(arrivals_[cancel->request.index].handle, clock_));
     step();
-  } else if (std::holds_alternative<calls::Enqueue>(call)) {
+  } else if (std::holds_alternative<calls::Enqueue>(call) || std::holds_alternative<calls::Foresee>(call)) {
     Arrival& arrival = arrivals_[next_];
     until(arrival.arrived);
     Request request = arrival.request;

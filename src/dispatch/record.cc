@@ -177,6 +177,20 @@ void refusal(Io& io, TheRefusal& value) {
   number(io, value.limit);
 }
 
+template <typename Io, typename TheRequest>
+void requestFields(Io& io, TheRequest& request, Instant now) {
+  id(io, request.tenant);
+  id(io, request.service);
+  whole(io, request.version, std::numeric_limits<std::uint32_t>::max());
+  std::int64_t within = (request.deadline - now).count();
+  number(io, within);
+  if constexpr (std::is_same_v<Io, Take>) request.deadline = now + Nanos(within);
+  whole(io, request.inputElements, std::numeric_limits<std::uint64_t>::max());
+  bytes(io, request.bytes);
+  whole(io, request.cookie, std::numeric_limits<std::uint64_t>::max());
+  whole(io, request.batchKey, std::numeric_limits<std::uint64_t>::max());
+}
+
 template <typename Io, typename List>
 void count(Io& io, List& list) {  // each item takes at least one byte, so a frame bounds them
   if constexpr (std::is_same_v<Io, Put>) {
@@ -241,16 +255,7 @@ void fields(Io& io, C& c) {
     id(io, c.slot);
   } else if constexpr (std::is_same_v<Plain, calls::Enqueue>) {
     io.instant(c.now);
-    id(io, c.request.tenant);
-    id(io, c.request.service);
-    whole(io, c.request.version, std::numeric_limits<std::uint32_t>::max());
-    std::int64_t within = (c.request.deadline - c.now).count();
-    number(io, within);
-    if constexpr (std::is_same_v<Io, Take>) c.request.deadline = c.now + Nanos(within);
-    whole(io, c.request.inputElements, std::numeric_limits<std::uint64_t>::max());
-    bytes(io, c.request.bytes);
-    whole(io, c.request.cookie, std::numeric_limits<std::uint64_t>::max());
-    whole(io, c.request.batchKey, std::numeric_limits<std::uint64_t>::max());
+    requestFields(io, c.request, c.now);
     handle(io, c.answer.handle);
     if (!c.answer.accepted()) refusal(io, c.answer.refusal);
   } else if constexpr (std::is_same_v<Plain, calls::Next>) {
@@ -264,6 +269,15 @@ void fields(Io& io, C& c) {
     nanos(io, c.usage.cpu);
     whole(io, c.outcome, static_cast<std::uint64_t>(Outcome::NeverStarted));
     whole(io, c.answer, 1);
+  } else if constexpr (std::is_same_v<Plain, calls::Foresee>) {
+    io.instant(c.now);
+    requestFields(io, c.request, c.now);
+    bool refused = c.answer.has_value();
+    whole(io, refused, 1);
+    if constexpr (std::is_same_v<Io, Take>) {
+      if (refused) c.answer.emplace();
+    }
+    if (c.answer) refusal(io, *c.answer);
   } else {
     static_assert(std::is_same_v<Plain, calls::Cancel>);
     io.instant(c.now);

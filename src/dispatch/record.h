@@ -69,6 +69,11 @@ struct Enqueue {
   Instant now{};
   Admission answer;
 };
+struct Foresee {
+  Request request;
+  Instant now{};
+  std::optional<Refusal> answer;
+};
 struct Next {
   Instant now{};
   Decisions answer;
@@ -88,7 +93,7 @@ struct Cancel {
 }  // namespace calls
 
 using Call = std::variant<calls::Open, calls::Configure, calls::SetTenant, calls::AddService, calls::SetService, calls::RemoveService, calls::AddSlot,
-                          calls::OpenSlot, calls::RemoveSlot, calls::Enqueue, calls::Next, calls::Complete, calls::Cancel>;
+                          calls::OpenSlot, calls::RemoveSlot, calls::Enqueue, calls::Next, calls::Complete, calls::Cancel, calls::Foresee>;
 
 struct Frame {
   std::uint32_t station{0};

@@ -81,6 +81,11 @@ class RecordedStation {
     if (log_ != nullptr) log_->add(number_, calls::Enqueue{request, now, answer});
     return answer;
   }
+  [[nodiscard]] std::optional<Refusal> foresee(const Request& request, Instant now) {
+    const auto answer = station_.foresee(request, now);
+    if (log_ != nullptr) log_->add(number_, calls::Foresee{request, now, answer});
+    return answer;
+  }
   // `out` is empty before.
   void next(Instant now, Decisions& out) {
     station_.next(now, out);

@@ -25,6 +25,7 @@ struct Make {
   void operator()(calls::OpenSlot& call) const { station.setSlotOpen(call.slot, call.open); }
   void operator()(calls::RemoveSlot& call) const { station.removeSlot(call.slot); }
   void operator()(calls::Enqueue& call) const { call.answer = station.enqueue(call.request, call.now); }
+  void operator()(calls::Foresee& call) const { call.answer = station.foresee(call.request, call.now); }
   void operator()(calls::Next& call) const {
     call.answer.clear();
     station.next(call.now, call.answer);
@@ -41,6 +42,8 @@ std::string handleText(const Dispatch& dispatch) {
 std::string answerText(const Call& call) {
   if (const auto* enqueue = std::get_if<calls::Enqueue>(&call))
     return enqueue->answer.accepted() ? "accepted" : "refused, " + std::string(refusalReasonName(enqueue->answer.refusal.reason));
+  if (const auto* early = std::get_if<calls::Foresee>(&call))
+    return early->answer ? "refused, " + std::string(refusalReasonName(early->answer->reason)) : "not refused yet";
   if (const auto* next = std::get_if<calls::Next>(&call)) {
     std::string text;
     for (const Dispatch& each : next->answer.dispatches) text += (text.empty() ? "" : ", ") + handleText(each);
@@ -57,7 +60,8 @@ std::string answerText(const Call& call) {
 
 void count(const Call& call, ReplayResult& result) {
   result.stations += std::holds_alternative<calls::Open>(call) ? 1 : 0;
-  result.arrivals += std::holds_alternative<calls::Enqueue>(call) ? 1 : 0;
+  const auto* early = std::get_if<calls::Foresee>(&call);
+  result.arrivals += std::holds_alternative<calls::Enqueue>(call) || (early != nullptr && early->answer) ? 1 : 0;
   if (const auto* next = std::get_if<calls::Next>(&call)) {
     result.dispatches += static_cast<std::int64_t>(next->answer.dispatches.size());
     result.drops += static_cast<std::int64_t>(next->answer.drops.size());

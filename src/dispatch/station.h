@@ -157,6 +157,11 @@ class Station {
   //   (estimates.h)
   [[nodiscard]] Admission enqueue(const Request& request, Instant now);
 
+  // Whether a request of which only the head is there will surely be refused by enqueue(), as far as the tenant's caps and the time tell, were it of
+  // the cheapest kind that this service has seen: then its body need not be read. It counts as arrived and refused then; else nothing has happened.
+  // Its input's size need not be known.
+  [[nodiscard]] std::optional<Refusal> foresee(const Request& request, Instant now);
+
   // Everything that is due: charges overruns, drops what can no longer end in time, fills free slots. Appends to `out`. Call it after each change
   // (enqueue, completed, slots) and at nextEvent().
   void next(Instant now, Decisions& out);
@@ -334,6 +339,7 @@ class Station {
   void moveToNewest(TenantId id, Instant now);
   void forgetInactive(Instant now);
   [[nodiscard]] std::int64_t shareOf(const Tenant& tenant, const Service& service) const;
+  [[nodiscard]] std::optional<Refusal> checkInstance(const Request& request, Instant now) const;
   [[nodiscard]] std::optional<Refusal> checkCaps(const Request& request, const Estimate& estimate) const;
   [[nodiscard]] std::optional<Refusal> checkTime(const Request& request, const Estimate& estimate, Leaf& leaf, Instant now);
   struct Scope;

@@ -31,8 +31,7 @@ Admission Station::enqueue(const Request& wanted, Instant now) {
     return Admission{{}, refusal};
   };
 
-  if (request.deadline <= now) return refuse({RefusalReason::DeadlinePassed, Nanos{}, 0});
-  if (service.removed || service.openSlots == 0) return refuse(later(RefusalReason::NoInstance, kLeastRetry));
+  if (const auto refusal = checkInstance(request, now)) return refuse(*refusal);
   const Estimate estimate = service.estimates.get(request.version, request.inputElements);
   for (const Caps& caps : {tenant.options.caps, service.options.caps, options_.caps}) {
     if (caps.bytes.value > 0 && request.bytes > caps.bytes) return refuse({RefusalReason::RequestTooLarge, Nanos{}, caps.bytes.value});
@@ -45,6 +44,34 @@ Admission Station::enqueue(const Request& wanted, Instant now) {
   }
   if (const auto refusal = makeRoom(request, now)) return refuse(*refusal);
   return {insert(request, estimate, leafIndex, probe ? request.deadline : request.deadline - estimate.t50), {}};
+}
+
+std::optional<Refusal> Station::foresee(const Request& wanted, Instant now) {
+  assert(hasTenant(wanted.tenant));
+  Request request = wanted;
+  request.deadline = std::min(request.deadline, now + kLongestWait);
+  Service& service = serviceOf(request.service);
+  const Estimate estimate = service.estimates.least(request.version);
+  std::optional<Refusal> refusal = checkInstance(request, now);
+  if (!refusal) refusal = checkCaps(request, estimate);
+  const bool probe = service.queued == 0 && hasFreeSlot(service);
+  if (!refusal && !probe) {
+    touch(request.tenant, now);  // its share counts with itself
+    refusal = checkTime(request, estimate, leaves_[leafFor(request.tenant, request.service)], now);
+  }
+  if (!refusal) return std::nullopt;
+  touch(request.tenant, now);
+  ++tenantOf(request.tenant).stats.arrivals;
+  ++tenantOf(request.tenant).stats.refused;
+  service.arrivals.arrive(now);
+  return refusal;
+}
+
+std::optional<Refusal> Station::checkInstance(const Request& request, Instant now) const {
+  const Service& service = serviceOf(request.service);
+  if (request.deadline <= now) return Refusal{RefusalReason::DeadlinePassed, Nanos{}, 0};
+  if (service.removed || service.openSlots == 0) return later(RefusalReason::NoInstance, kLeastRetry);
+  return std::nullopt;
 }
 
 std::optional<Refusal> Station::checkCaps(const Request& request, const Estimate& estimate) const {

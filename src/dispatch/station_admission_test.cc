@@ -68,6 +68,48 @@ TEST_F(StationTest, ATenantIsActiveForTenSecondsFromWhenItsLastRequestLeftTheQue
   EXPECT_EQ(fill(ms(19'001)), 25);
 }
 
+// A body of megabytes that will be refused is not worth reading.
+TEST_F(StationTest, WhatIsSurelyRefusedIsToldBeforeItsBodyIsThere) {
+  const auto foresee = [&](Nanos within) {
+    Request request;
+    request.tenant = kA;
+    request.service = service;
+    request.deadline = ms(0) + within;
+    return station.foresee(request, ms(0));
+  };
+  EXPECT_FALSE(foresee(Millis(1))) << "a free slot takes whatever comes";
+  EXPECT_EQ(station.stats(kA).arrivals, 0) << "it comes again, whole";
+  put(kA, 1, ms(0));
+  next(ms(0));
+  EXPECT_EQ(foresee(Millis(5))->reason, RefusalReason::DeadlineTooShort);
+  EXPECT_EQ(foresee(Millis(15))->reason, RefusalReason::NoSlotInTime);
+  EXPECT_EQ(foresee(Nanos(-1))->reason, RefusalReason::DeadlinePassed);
+  EXPECT_FALSE(foresee(Millis(25)));
+  for (std::uint64_t i = 0; i < 8; ++i) put(kA, i, ms(0), Millis(100));
+  EXPECT_FALSE(foresee(Millis(25))) << "ahead of those";
+  put(kA, 9, ms(0), Millis(100));
+  EXPECT_EQ(foresee(Millis(100))->reason, RefusalReason::TenantBacklog);
+  EXPECT_EQ(station.stats(kA).refused, 4);
+  EXPECT_EQ(station.stats(kA).arrivals, 14);
+}
+
+// Of two kinds of input the cheap one counts: the expensive one may still be refused when it is there.
+TEST_F(StationTest, WhatMightBeAcceptedIsNotRefusedBeforeItsSizeIsKnown) {
+  const auto kind = [&](std::uint64_t elements, Nanos run, Instant now) {
+    (void)station.enqueue({kA, service, 1, now + Seconds(60), elements, Bytes(1), 1, 0}, now);
+    next(now);
+    done(now + run, run);
+  };
+  kind(1, Millis(2), ms(0));
+  kind(1 << 20, Millis(80), ms(100));
+  (void)station.enqueue({kA, service, 1, ms(260), 1, Bytes(1), 1, 0}, ms(200));
+  next(ms(200));
+  Request request{kA, service, 1, ms(230), 0, Bytes(0), 1, 0};
+  EXPECT_FALSE(station.foresee(request, ms(200)));
+  request.inputElements = 1 << 20;
+  EXPECT_FALSE(station.enqueue(request, ms(200)).accepted());
+}
+
 // On a machine where others compute, half of a run's time is waiting for a CPU: not charged, and yet gone for those behind it.
 TEST_F(StationTest, WaitsArePredictedByTheClockNotByTheCharge) {
   for (int i = 0; i < 40; ++i) {

@@ -95,6 +95,7 @@ class Gateway::Core final : public DeploymentEvents {
 
   // core_infer.cc
   void startInfer(Call& call, const std::shared_ptr<Service>& service);
+  [[nodiscard]] static std::optional<Refused> foresee(Deployment& deployment, const Tenant& tenant, Instant deadline, Instant when);
   void readPlain(Inference& inference);
   void readPacked(Inference& inference);
   void parse(Inference& inference, std::optional<std::uint64_t> binaryLength);

@@ -165,6 +165,9 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
     refusal = buffersFull();  // its answer would be refused after all the work
   if (refusal && deployment == nullptr && service->settings.noInstanceBefore > call.now)
     refusal->retryAfter = (service->settings.noInstanceBefore - call.now) * 5 / 4;
+  const auto deadline = [&] { return call.now + (*timeout ? std::min<Nanos>(**timeout, service->settings.deadline) : service->settings.deadline); };
+  // What will surely be refused is told so before its body is read. A waiting room takes whoever comes.
+  if (!refusal && deployment->hasOpenLane()) refusal = foresee(*deployment, *call.tenant, deadline(), call.now);
   if (refusal) {
     service->callers[call.tenant->id].requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal);
@@ -179,8 +182,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.model = std::move(call.target.model);
   inference.requestId = std::move(call.requestId);
   inference.arrived = call.now;
-  inference.deadline = call.now + service->settings.deadline;
-  if (*timeout) inference.deadline = std::min(inference.deadline, call.now + **timeout);
+  inference.deadline = deadline();
   inference.answered = inference.terminating = inference.retried = inference.helping = inference.packed = false;
   const bool plain =
       !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
@@ -188,6 +190,16 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
     readPlain(inference);
   else
     readPacked(inference);
+}
+
+std::optional<Refused> Gateway::Core::foresee(Deployment& deployment, const Tenant& tenant, Instant deadline, Instant when) {
+  if (!deployment.station.view().hasTenant(tenant.id)) tellStation(deployment, tenant);
+  dispatch::Request request;
+  request.tenant = tenant.id;
+  request.service = deployment.stationService;
+  request.deadline = deadline;
+  const auto refusal = deployment.station.foresee(request, when);
+  return refusal ? std::optional(refusedBy(*refusal)) : std::nullopt;
 }
 
 // The client's connection broke, or it was too slow: the server has dealt with it.

@@ -51,6 +51,22 @@ TEST_F(GatewayTest, AQueueThatFormsIsToldOnce) {
   EXPECT_EQ(told, 2);
 }
 
+TEST_F(GatewayTest, WhatIsSurelyRefusedIsAnsweredBeforeItsBodyIsRead) {
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual);
+  const Sent first = infer();
+  loop.runUntilIdle();
+  const Sent hopeless = infer("m", kBody, {{"Coterie-Timeout-Ms", "1"}});
+  EXPECT_EQ(hopeless->status, 504);
+  EXPECT_TRUE(has(hopeless->text, "DeadlineTooShort"));
+  EXPECT_EQ(hopeless->bodyRemaining(), kBody.size());
+  backend.finish(1, 0);
+  loop.runUntilIdle();
+  EXPECT_EQ(first->status, 200);
+  EXPECT_EQ(figures().requests.of(504), 1);
+  EXPECT_EQ(figures().requests.started, 2);
+  EXPECT_EQ(figures().requests.underWay(), 0);
+}
+
 TEST_F(GatewayTest, WaitingRequestsEndAtTheirDeadline) {
   FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual);
   const Sent first = infer();
