@@ -85,7 +85,7 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
 }
 
 Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
-  if (hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one Authorization or X-API-Key header, not several"};
+  if (hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
   const std::string_view key = keyOf(head);
   if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
   auto name = authenticate_(key);

@@ -81,6 +81,18 @@ std::string_view headerOf(const http::RequestHead& head, std::string_view name) 
   return value == nullptr ? std::string_view{} : *value;
 }
 
+namespace {
+// Of an Authorization header; empty where it has another scheme.
+std::string_view bearerOf(std::string_view value) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (value.size() <= kScheme.size() || !http::equalsIgnoreCase(value.substr(0, kScheme.size()), kScheme)) return {};
+  value.remove_prefix(kScheme.size());
+  while (value.starts_with(' ')) value.remove_prefix(1);
+  return value;
+}
+}  // namespace
+
+// Two that say the same are one: some clients send both.
 bool hasSeveralKeys(const http::RequestHead& head) {
   int authorizations = 0;
   int keys = 0;
@@ -88,18 +100,13 @@ bool hasSeveralKeys(const http::RequestHead& head) {
     authorizations += http::equalsIgnoreCase(header.name, "Authorization") ? 1 : 0;
     keys += http::equalsIgnoreCase(header.name, "X-API-Key") ? 1 : 0;
   }
-  return authorizations > 1 || keys > 1;
+  const std::string_view bearer = bearerOf(headerOf(head, "Authorization"));
+  return authorizations > 1 || keys > 1 || (keys == 1 && !bearer.empty() && bearer != headerOf(head, "X-API-Key"));
 }
 
 std::string_view keyOf(const http::RequestHead& head) {
-  constexpr std::string_view kScheme = "Bearer ";
-  std::string_view value = headerOf(head, "Authorization");
-  if (value.size() > kScheme.size() && http::equalsIgnoreCase(value.substr(0, kScheme.size()), kScheme)) {
-    value.remove_prefix(kScheme.size());
-    while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-    return value;
-  }
-  return headerOf(head, "X-API-Key");
+  const std::string_view bearer = bearerOf(headerOf(head, "Authorization"));
+  return bearer.empty() ? headerOf(head, "X-API-Key") : bearer;
 }
 
 std::string requestIdOf(const http::RequestHead& head, Rng& rng) {

@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 
-from harness import Failure, Load, case, check, main, need_runtime, within
+from harness import Failure, Load, case, check, main, need_runtime, raw, within
 from objects import matrix, service, tenant
 
 NEIGHBOUR = "quiet/neighbour"
@@ -333,20 +333,6 @@ def binary_requests(context):
     check(not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong))
     check(send("identity-fp32", one("FP32", 12), floats).status == 200, "the service serves")
     context.figure(f"{len(cases)} kinds of bad binary request refused with a message")
-
-
-def raw(server, data, seconds=5.0):
-    """What comes back for these bytes until the server closes or the time is over."""
-    host, _, port = server.url.rpartition("://")[2].rpartition(":")
-    received = b""
-    with socket.create_connection((host, int(port)), timeout=seconds) as link:
-        try:
-            link.sendall(data)
-            while chunk := link.recv(65536):
-                received += chunk
-        except (TimeoutError, ConnectionResetError, BrokenPipeError):
-            pass
-    return received
 
 
 @case

@@ -324,6 +324,20 @@ def ask(connection, method, path, body=None, headers=None):
     return Response(answer.status, answer.headers, answer.read())
 
 
+def raw(server, data, seconds=5.0):
+    """What comes back for these bytes until the server closes or the time is over."""
+    host, _, port = server.url.rpartition("://")[2].rpartition(":")
+    received = b""
+    with socket.create_connection((host, int(port)), timeout=seconds) as link:
+        try:
+            link.sendall(data)
+            while chunk := link.recv(65536):
+                received += chunk
+        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+            pass
+    return received
+
+
 # --- load ---------------------------------------------------------------------------------------------------------------------
 
 
