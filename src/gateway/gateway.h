@@ -65,8 +65,9 @@ struct GatewayOptions {
 struct TenantSettings {
   std::vector<std::string> namespaces;  // where `service` is looked up, in this order
   std::int64_t weight{100};
-  Band band{Band::Normal};
   TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
+  Band band{Band::Normal};
+  bool sharesBatches{false};  // its requests may run as one with those of others that say the same
 };
 
 struct ServiceSettings {
@@ -76,6 +77,7 @@ struct ServiceSettings {
   Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later
   Nanos objective{};                       // 0: none; for withinObjective
   Nanos initialRun{Millis(10)};            // run time before anything was measured: the probe's mean
+  int maxBatch{1};                         // requests that may run as one, where the model can (batching.h); 1: none
   Nanos waitForInstance{Seconds(5)};       // in the waiting room
   Instant noInstanceBefore{};              // known by the supervisor (restart back-off): who cannot wait until then gets its 503 at once
   std::int64_t maxQueuedRequests{10'000};  // waiting room included
