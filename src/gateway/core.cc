@@ -215,7 +215,7 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   tenant.settings = settings;
   limits_.setTenant(tenant.id, settings.quota);
   for (const auto& deployment : deployments_) {
-    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, {.weight = settings.weight, .band = settings.band});
+    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, optionsOf(settings));
   }
 }
 
@@ -366,6 +366,8 @@ GatewaySnapshot Gateway::Core::snapshot() const {
                         statistics.run,
                         statistics.total,
                         statistics.recentTotal.read(now()),
+                        statistics.runs,
+                        service->settings.maxBatch > 1,
                         statistics.withinObjective,
                         statistics.bytesIn,
                         statistics.bytesOut};
@@ -375,7 +377,7 @@ GatewaySnapshot Gateway::Core::snapshot() const {
       if (deployment->service != service) continue;
       row.queued += deployment->station.queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
       row.queuedBytes += deployment->station.queuedBytes() + deployment->waitingBytes;
-      row.inFlight += deployment->busyOwn + deployment->busyLoan;
+      row.inFlight += deployment->station.demand(deployment->stationService, now()).inFlight;
       row.ownLanes += deployment->presentLanes(LaneClass::Own);
       row.openOwnLanes += deployment->openLanes(LaneClass::Own);
       row.openLoanLanes += deployment->openLanes(LaneClass::Loan);

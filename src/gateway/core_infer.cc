@@ -181,7 +181,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.arrived = call.now;
   inference.deadline = call.now + service->settings.deadline;
   if (*timeout) inference.deadline = std::min(inference.deadline, call.now + **timeout);
-  inference.answered = inference.terminating = inference.retried = inference.helping = inference.packed = false;
+  inference.answered = inference.retried = inference.helping = inference.packed = false;
   const bool plain =
       !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
   if (plain)

@@ -24,8 +24,6 @@
 
 namespace coterie::gateway {
 
-inline constexpr std::uint32_t kNoInference = UINT32_MAX;
-
 struct Tenant {
   TenantId id;
   TenantName name;
@@ -56,7 +54,8 @@ struct Lane {
   bool present{false};
   bool open{false};
   bool lost{false};                       // its worker is known to be dead, laneGone() has still to come
-  std::uint32_t inference{kNoInference};  // what runs there
+  std::vector<std::uint32_t> inferences;  // what runs there as one; empty: it is free
+  bool terminating{false};                // nobody waits for it any more
 };
 
 // What a deployment tells the core of.
@@ -79,6 +78,10 @@ class Deployment final : public ModelBackend::Listener {
   // Opens and closes slots as the service's allowances say. True if one was opened.
   bool applyAllowances();
   void settingsChanged();
+  // Requests that may run as one here; 1: each alone.
+  [[nodiscard]] int mostTogether() const;
+  // So many at once went wrong by being so many: from here on at most `most`, until the setting or the model changes.
+  void limitBatches(int most);
   // The worker of this instance is dead: nothing more to any of its lanes, though laneGone() comes only after the completions.
   void instanceLost(InstanceId instance);
   [[nodiscard]] int openLanes(LaneClass laneClass) const { return laneClass == LaneClass::Own ? openOwn_ : openLoan_; }
@@ -104,7 +107,11 @@ class Deployment final : public ModelBackend::Listener {
   std::optional<Instant> armed;
 
  private:
+  [[nodiscard]] dispatch::ServiceOptions serviceOptions() const;
+
   DeploymentEvents& events_;
+  int askedTogether_{1};  // by the settings
+  int batchLimit_{1};
   int openOwn_{0};
   int openLoan_{0};
 };
@@ -142,7 +149,6 @@ struct Inference {
   Instant deadline{};
   Instant waitUntil{};  // in the waiting room
   bool answered{false};
-  bool terminating{false};
   bool retried{false};
   bool helping{false};  // the helper thread works on it: its buffers stay
 };

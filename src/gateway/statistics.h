@@ -15,6 +15,7 @@
 
 #include "base/histogram.h"
 #include "base/units.h"
+#include "model/batching.h"
 #include "model/ids.h"
 
 namespace coterie::gateway {
@@ -50,12 +51,33 @@ class RecentHistogram {
   Instant start_{};
 };
 
+// Runs by how many requests ran as one.
+class RunCounts {
+ public:
+  struct Total {
+    std::int64_t runs{0};
+    std::int64_t nanos{0};
+  };
+  void record(std::size_t together, Nanos took);
+  [[nodiscard]] const Total& of(int requests) const { return totals_[static_cast<std::size_t>(requests)]; }
+  [[nodiscard]] std::int64_t runs() const;
+  [[nodiscard]] std::int64_t runsOfAtMost(std::int64_t together) const;
+  [[nodiscard]] std::int64_t requests() const;
+
+ private:
+  std::array<Total, kMostBatch + 1> totals_{};
+};
+
 struct ServiceStatistics {
+  // Of one run, however it ended.
+  void ran(std::size_t together, Nanos took);
+
   RequestCounts requests;
   Histogram queue;  // waiting for a lane, of requests that got one
   Histogram run;    // on a lane, of requests that ended there
   Histogram total;  // from the complete head to the answer, of status 200
   RecentHistogram recentTotal;
+  RunCounts runs;
   std::int64_t withinObjective{0};  // of status 200
   std::int64_t failedNanos{0};      // from head to answer, of all others
   std::int64_t bytesIn{0};          // tensor bytes accepted
@@ -71,6 +93,8 @@ struct ServiceSnapshot {
   Histogram run;
   Histogram total;
   Histogram recentTotal;
+  RunCounts runs;
+  bool batching{false};  // its spec asks for it
   std::int64_t withinObjective{0};
   std::int64_t bytesIn{0};
   std::int64_t bytesOut{0};

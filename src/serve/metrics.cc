@@ -12,6 +12,7 @@ using prometheus::Unit;
 
 const std::vector<std::string> kService{"tenant", "service"};
 const std::vector<std::string> kTenant{"tenant"};
+const std::vector<std::int64_t> kBatchSizes{1, 2, 4, 8, 16, 32, 64};
 
 void mirror(prometheus::Histogram& to, const Histogram& from) {
   std::vector<std::int64_t> atMost;
@@ -63,6 +64,13 @@ void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
   histogram("coterie_request_duration_seconds", "From the complete request head to the answer, of requests that succeeded.", service.total);
   histogram("coterie_queue_duration_seconds", "Waiting for a lane, of requests that got one.", service.queue);
   histogram("coterie_run_duration_seconds", "On a lane.", service.run);
+  if (service.batching) {
+    std::vector<std::int64_t> atMost;
+    for (const std::int64_t size : kBatchSizes) atMost.push_back(service.runs.runsOfAtMost(size));
+    registry_.histogram({"coterie_batch_requests", "Requests that ran as one, by run, of services with batching.", kService}, kBatchSizes)
+        .with({tenant, name})
+        .mirror(atMost, service.runs.runs(), service.runs.requests());
+  }
   const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
     registry_.gauge({family, help, kService, unit}).with({tenant, name}).set(value);
   };
