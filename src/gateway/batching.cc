@@ -42,6 +42,11 @@ std::uint64_t batchKey(const std::vector<InputTensor>& inputs, const std::vector
   return std::max<std::uint64_t>(key, 1);
 }
 
+bool keepsRows(const Answer& answer, std::int64_t rows) {
+  return std::all_of(answer.outputs().begin(), answer.outputs().end(),
+                     [&](const OutputTensor& output) { return !output.shape.empty() && output.shape.front() == rows; });
+}
+
 Result<std::vector<std::shared_ptr<const Answer>>> takeApart(const std::shared_ptr<const Answer>& answer, std::span<const std::int64_t> rows) {
   const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   std::vector<std::shared_ptr<Part>> parts;

@@ -23,6 +23,9 @@ namespace coterie::gateway {
 // Of which inputs, in which shapes but for the rows, and which outputs are wanted; 0: it must run alone.
 [[nodiscard]] std::uint64_t batchKey(const std::vector<InputTensor>& inputs, const std::vector<oip::RequestOutput>& outputs);
 
+// Whether each output has so many rows.
+[[nodiscard]] bool keepsRows(const Answer& answer, std::int64_t rows);
+
 // Each one's part, in the order of `rows`. Internal/RowsDiffer if an output has not as many rows as all of them together: the model's first dimension
 // is not one of independent rows.
 [[nodiscard]] Result<std::vector<std::shared_ptr<const Answer>>> takeApart(const std::shared_ptr<const Answer>& answer,

@@ -81,6 +81,15 @@ TEST(TakeApart, EachHasItsRowsWhereTheyLieAndTheWholeLivesAsLongAsTheLast) {
   EXPECT_TRUE(gone);
 }
 
+TEST(KeepsRows, EveryOutputHasThem) {
+  bool gone = false;
+  Whole whole(gone);
+  EXPECT_TRUE(keepsRows(whole, 6));
+  EXPECT_FALSE(keepsRows(whole, 5));
+  whole.all[1].shape = {};
+  EXPECT_FALSE(keepsRows(whole, 6));
+}
+
 TEST(TakeApart, AnotherNumberOfRowsIsNotBelieved) {
   bool gone = false;
   const auto whole = std::make_shared<Whole>(gone);

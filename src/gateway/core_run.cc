@@ -126,7 +126,7 @@ void Gateway::Core::enqueue(Inference& inference) {
 
 // What was running when an instance crashed, alone or with others, runs alone from then on.
 std::uint64_t Gateway::Core::batchKeyOf(Inference& inference) {
-  if (inference.deployment->mostTogether() <= 1) return 0;
+  if (!inference.deployment->batches()) return 0;
   CrashMemory& crashes = inference.service->crashes;
   if (!crashes.empty(now()) && crashes.suspects(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) return 0;
   return batchKey(inference.inputs, inference.request.outputs);
@@ -237,7 +237,11 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
 Gateway::Core::Answers Gateway::Core::answersTo(const std::vector<Ticket>& members, RunOutcome& outcome) {
   if (!outcome.answer.ok()) return outcome.answer.error();
   auto answer = std::shared_ptr<const Answer>(std::move(*outcome.answer));
-  if (members.size() == 1) return std::vector{std::move(answer)};
+  if (members.size() == 1) {
+    const Inference& alone = *at(members.front());
+    if (alone.deployment->batches() && rowsOf(alone.inputs) > 0) alone.deployment->sawRows(keepsRows(*answer, rowsOf(alone.inputs)));
+    return std::vector{std::move(answer)};
+  }
   std::vector<std::int64_t> rows;
   for (const Ticket& member : members) rows.push_back(rowsOf(at(member)->inputs));
   return takeApart(answer, rows);

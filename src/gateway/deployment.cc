@@ -31,13 +31,20 @@ void Deployment::settingsChanged() {
 
 dispatch::ServiceOptions Deployment::serviceOptions() const { return {service->settings.weight, {}, service->settings.initialRun, mostTogether()}; }
 
-int Deployment::mostTogether() const { return std::max(1, std::min(service->settings.maxBatch, batchLimit_)); }
+void Deployment::sawRows(bool kept) {
+  if (!kept) {
+    if (batches()) log::warning("gateway", service->name.path() + ": an output has not the rows of the inputs; leave batching out of its spec");
+    return limitBatches(1);
+  }
+  if (std::exchange(rowsSeen_, true)) return;
+  station.setService(stationService, serviceOptions());
+}
 
 void Deployment::limitBatches(int most) {
-  const int before = mostTogether();
-  batchLimit_ = std::min(batchLimit_, most);
-  if (mostTogether() == before) return;
-  log::warning("gateway", service->name.path() + ": at most " + std::to_string(mostTogether()) +
+  const int before = std::min(service->settings.maxBatch, batchLimit_);
+  batchLimit_ = std::max(1, std::min(batchLimit_, most));
+  if (before <= batchLimit_) return;
+  log::warning("gateway", service->name.path() + ": at most " + std::to_string(batchLimit_) +
                               " of its requests run as one from here on, until its batching or its model is changed");
   station.setService(stationService, serviceOptions());
 }

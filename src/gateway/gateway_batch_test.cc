@@ -325,6 +325,35 @@ TEST_F(GatewayBatch, AModelWhoseRowsAreNotIndependentIsFoundOut) {
   nothingIsLeft();
 }
 
+TEST_F(GatewayBatch, NothingRunsAsOneBeforeOneAloneKeptItsRows) {
+  backend.rowsToo = 1;
+  occupy();
+  for (int i = 0; i < 4; ++i) ask({i});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(members(), 1U);
+    backend.finish(1, 0);
+  }
+  backend.rowsToo = 0;
+  occupy();
+  for (int i = 0; i < 2; ++i) ask({i});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(members(), 1U) << "not for this model";
+    backend.finish(1, 0);
+  }
+}
+
+TEST_F(GatewayBatch, WhileNoAnswerWasSeenEachRunsAlone) {
+  occupy();
+  gateway.setLanes({"na", "m"}, InstanceId(1), {2, 0});
+  for (int i = 0; i < 4; ++i) ask({i});
+  backend.addLane(1, 1);
+  EXPECT_EQ(backend.running().at({InstanceId(1), LaneId(1)}).request.members.size(), 1U);
+  backend.finish(1, 0);
+  EXPECT_EQ(backend.running().at({InstanceId(1), LaneId(0)}).request.members.size(), 2U) << "now it is known to keep rows";
+  while (!backend.running().empty()) backend.finish(1, backend.running().begin()->first.lane.value);
+  nothingIsLeft();
+}
+
 TEST_F(GatewayBatch, ABatchThatNeverStartedIsTriedElsewhereAsOne) {
   learn();
   const auto sent = together(2);

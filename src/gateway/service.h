@@ -1,6 +1,7 @@
 // What the gateway knows of a service, of a backend that runs it, and of one inference. Internal to src/gateway; logic is in core*.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -78,8 +79,11 @@ class Deployment final : public ModelBackend::Listener {
   // Opens and closes slots as the service's allowances say. True if one was opened.
   bool applyAllowances();
   void settingsChanged();
-  // Requests that may run as one here; 1: each alone.
-  [[nodiscard]] int mostTogether() const;
+  // Its requests may run as one, now or later: they are given keys.
+  [[nodiscard]] bool batches() const { return std::min(service->settings.maxBatch, batchLimit_) > 1; }
+  // What a request that ran alone showed: whether each output has the rows of the inputs. Nothing runs as one before that was seen, and nothing any
+  // more once it was otherwise: of a batch, an output of another meaning might have the right number by chance.
+  void sawRows(bool kept);
   // So many at once went wrong by being so many: from here on at most `most`, until the setting or the model changes.
   void limitBatches(int most);
   // The worker of this instance is dead: nothing more to any of its lanes, though laneGone() comes only after the completions.
@@ -108,10 +112,12 @@ class Deployment final : public ModelBackend::Listener {
 
  private:
   [[nodiscard]] dispatch::ServiceOptions serviceOptions() const;
+  [[nodiscard]] int mostTogether() const { return rowsSeen_ ? std::max(1, std::min(service->settings.maxBatch, batchLimit_)) : 1; }
 
   DeploymentEvents& events_;
   int askedTogether_{1};  // by the settings
   int batchLimit_{1};
+  bool rowsSeen_{false};
   int openOwn_{0};
   int openLoan_{0};
 };
