@@ -16,6 +16,8 @@
 //               end.
 //   No lane     waits in the waiting room up to waitForInstance or its deadline, then 503; at once where noInstanceBefore says that it waits in vain.
 //               Known but never loaded services answer that at once.
+//   Batches     requests that the station puts together are one run (batching.h), each is answered its own rows. One that failed is run again one by
+//               one; a client that leaves and a deadline that passes end nobody else's; who ran at a crash runs alone from then on.
 //   Crashes     never started: goes to another lane once, within a budget of retries (retry_budget.h). In flight: 503 InstanceCrashed; an input in
 //               flight at two crashes: 500 RequestCrashedModel for a time that is said (crash_memory.h).
 //   Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20 %.

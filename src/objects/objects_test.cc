@@ -170,7 +170,7 @@ TEST(Mistakes, AMillionUnknownKeysCostLittle) {
 }
 
 TEST(Decode, ExamplesAreSound) {
-  for (const char* name : {"quickstart/tenants.yaml", "quickstart/services.yaml", "isolation/services.yaml"}) {
+  for (const char* name : {"quickstart/tenants.yaml", "quickstart/services.yaml", "isolation/services.yaml", "batching/services.yaml"}) {
     std::ifstream file(std::string(COTERIE_SOURCE_DIR "/examples/") + name);
     const std::string yaml((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_EQ(faultsOf(yaml), "") << name;
