@@ -24,6 +24,7 @@ class LocalBackend::LocalAnswer final : public Answer {
   LocalAnswer& operator=(const LocalAnswer&) = delete;
   ~LocalAnswer() override { releaseCell(); }
   [[nodiscard]] std::span<const OutputTensor> outputs() const override { return outputs_; }
+  [[nodiscard]] bool copied() const override { return cell_ < 0; }
 
   void add(int output, std::span<const std::int64_t> dims, std::uint64_t offset, std::uint64_t length) {
     outputs_.push_back({output, Shape(dims.begin(), dims.end()), instance_->answers->bytes().subspan(offset, length)});

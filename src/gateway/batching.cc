@@ -14,10 +14,17 @@ class Part final : public Answer {
  public:
   explicit Part(std::shared_ptr<const Answer> whole) : whole_(std::move(whole)) {}
   [[nodiscard]] std::span<const OutputTensor> outputs() const override { return outputs_; }
-  void add(OutputTensor output) { outputs_.push_back(std::move(output)); }
+  void add(OutputTensor output) {
+    if (whole_ == nullptr) {
+      copies_.emplace_back(output.data.begin(), output.data.end());
+      output.data = copies_.back();
+    }
+    outputs_.push_back(std::move(output));
+  }
 
  private:
-  std::shared_ptr<const Answer> whole_;  // owns what the outputs point to
+  std::shared_ptr<const Answer> whole_;  // owns what the outputs point to; null: they are copies
+  std::vector<std::vector<std::byte>> copies_;
   std::vector<OutputTensor> outputs_;
 };
 
@@ -50,7 +57,7 @@ bool keepsRows(const Answer& answer, std::int64_t rows) {
 Result<std::vector<std::shared_ptr<const Answer>>> takeApart(const std::shared_ptr<const Answer>& answer, std::span<const std::int64_t> rows) {
   const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   std::vector<std::shared_ptr<Part>> parts;
-  for (std::size_t i = 0; i < rows.size(); ++i) parts.push_back(std::make_shared<Part>(answer));
+  for (std::size_t i = 0; i < rows.size(); ++i) parts.push_back(std::make_shared<Part>(answer->copied() ? nullptr : answer));
   for (const OutputTensor& output : answer->outputs()) {
     if (output.shape.empty() || output.shape.front() != all || output.data.size() % static_cast<std::size_t>(all) != 0) {
       return Error{Code::Internal, "RowsDiffer",

@@ -3,7 +3,8 @@
 // A batch joins its requests' inputs along the first dimension. They must agree in everything but the number of rows, which batchKey() puts into one
 // number; the worker compares for itself, so that a collision fails and never mixes rows (a failed batch is run again one by one). An answer is taken
 // apart only if each output has as many rows as the inputs together: what it says comes from a worker. Rows are views: the answer lives as long as
-// the last of them. O(inputs), O(outputs x requests). Pure. Thread-compatible.
+// the last of them. Of one that was copied into this process's memory rows are copied once more: who reads slowly is charged for his own bytes, and
+// must not hold those of all. O(inputs), O(outputs x requests). Pure. Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -45,6 +45,8 @@ class Whole final : public Answer {
   Whole& operator=(const Whole&) = delete;
   ~Whole() override { gone_ = true; }
   [[nodiscard]] std::span<const OutputTensor> outputs() const override { return all; }
+  [[nodiscard]] bool copied() const override { return copy; }
+  bool copy{false};
   std::vector<std::uint16_t> values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<OutputTensor> all{{0, {6, 2}, std::as_bytes(std::span(values))}, {3, {6}, std::as_bytes(std::span(values)).first(12)}};
 
@@ -88,6 +90,19 @@ TEST(KeepsRows, EveryOutputHasThem) {
   EXPECT_FALSE(keepsRows(whole, 5));
   whole.all[1].shape = {};
   EXPECT_FALSE(keepsRows(whole, 6));
+}
+
+TEST(TakeApart, OneThatReadsSlowlyDoesNotHoldACopyOfAll) {
+  bool gone = false;
+  auto whole = std::make_shared<Whole>(gone);
+  whole->copy = true;
+  const std::int64_t rows[] = {2, 1, 3};
+  auto parts = takeApart(whole, rows);
+  ASSERT_TRUE(parts.ok());
+  whole.reset();
+  EXPECT_TRUE(gone);
+  EXPECT_EQ(read((*parts)[1]->outputs()[0]), (std::vector<std::uint16_t>{5, 6}));
+  EXPECT_EQ(read((*parts)[2]->outputs()[1]), (std::vector<std::uint16_t>{4, 5, 6}));
 }
 
 TEST(TakeApart, AnotherNumberOfRowsIsNotBelieved) {

@@ -298,6 +298,7 @@ void Gateway::Core::setLanes(const ServiceName& name, InstanceId instance, LaneA
 
 void Gateway::Core::endedFromOutside(InstanceId instance) {
   for (const auto& [name, service] : services_) service->crashes.notItsFault(instance);
+  for (const auto& deployment : deployments_) deployment->endedFromOutside(instance);
 }
 
 void Gateway::Core::lanesChanged(Deployment& deployment) {

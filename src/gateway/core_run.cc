@@ -35,11 +35,13 @@ Refused noInstance(const ServiceSettings& settings, std::string_view otherwise, 
   return refused;
 }
 // A batch that was too much for its worker, or that the model did not take for one of independent rows, is not tried like that again.
-void whatBatchesTeach(Deployment& deployment, std::size_t members, const RunOutcome& outcome, const Error& error) {
+void whatBatchesTeach(Deployment& deployment, std::size_t members, InstanceId instance, const RunOutcome& outcome, const Error& error) {
   if (error.reason == "RowsDiffer") {
     log::warning("gateway", deployment.service->name.path() + ": " + error.message + "; leave batching out of its spec");
     deployment.limitBatches(1);
-  } else if (outcome.instanceCrashed || error.reason == "AnswerTooLarge" || error.reason == "OutOfMemory") {
+  } else if (outcome.instanceCrashed) {
+    deployment.limitBatchesAfterCrash(static_cast<int>(members / 2), instance);
+  } else if (error.reason == "AnswerTooLarge" || error.reason == "OutOfMemory") {
     deployment.limitBatches(static_cast<int>(members / 2));
   }
 }
@@ -218,7 +220,7 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
     how = lane.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
   if (!outcome.neverStarted) statistics.ran(members.size(), now() - first.dispatchedAt);
   if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
-  if (members.size() > 1 && !answers.ok()) whatBatchesTeach(deployment, members.size(), outcome, answers.error());
+  if (members.size() > 1 && !answers.ok()) whatBatchesTeach(deployment, members.size(), first.instance, outcome, answers.error());
   if (deployment.station.completed(first.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now())) return runAgain(deployment, members);
 
   for (const Ticket& member : members) {

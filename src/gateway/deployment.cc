@@ -49,6 +49,19 @@ void Deployment::limitBatches(int most) {
   station.setService(stationService, serviceOptions());
 }
 
+void Deployment::limitBatchesAfterCrash(int most, InstanceId instance) {
+  limitedBy_ = instance;
+  limitBefore_ = batchLimit_;
+  limitBatches(most);
+}
+
+void Deployment::endedFromOutside(InstanceId instance) {
+  if (limitedBy_ != instance || !instance.valid()) return;
+  limitedBy_ = {};
+  batchLimit_ = limitBefore_;
+  station.setService(stationService, serviceOptions());
+}
+
 void Deployment::laneReady(const LaneInfo& lane) {
   auto place = std::find_if(lanes.begin(), lanes.end(), [](const Lane& old) { return !old.present && old.inferences.empty(); });
   if (place == lanes.end()) place = lanes.insert(lanes.end(), Lane{});

@@ -58,6 +58,21 @@ class GatewayBatch : public GatewayTest {
     EXPECT_EQ(members(), static_cast<std::size_t>(requests));
     return sent;
   }
+  // The instance dies under a batch of four; how many run as one on the next.
+  std::size_t mostAfterCrash(const std::function<void()>& heard) {
+    learn();
+    together(4);
+    backend.crash(1, 0);
+    heard();
+    gateway.setLanes({"na", "m"}, InstanceId(2), {1, 0});
+    backend.addLane(2, 0);
+    ask({-3});
+    for (int i = 0; i < 4; ++i) ask({100 + i});
+    backend.finish(2, 0);
+    const std::size_t most = members();
+    while (!backend.running().empty()) backend.finish(2, 0);
+    return most;
+  }
   void nothingIsLeft() {
     EXPECT_EQ(backend.cells(), 0U);
     const GatewaySnapshot all = gateway.snapshot();
@@ -304,6 +319,16 @@ TEST_F(GatewayBatch, WhatWasTooMuchAsOneIsTriedWithHalfAsMany) {
   gateway.publishService({"na", "m"}, settings, &backend);
   together(3);
   backend.finish(1, 0);
+  nothingIsLeft();
+}
+
+TEST_F(GatewayBatch, AfterACrashHalfAsManyRunAsOne) {
+  EXPECT_EQ(mostAfterCrash([] {}), 2U);
+  nothingIsLeft();
+}
+
+TEST_F(GatewayBatch, AfterAnEndFromOutsideAsManyAsBefore) {
+  EXPECT_EQ(mostAfterCrash([&] { gateway.endedFromOutside(InstanceId(1)); }), 4U);
   nothingIsLeft();
 }
 

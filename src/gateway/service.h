@@ -86,6 +86,9 @@ class Deployment final : public ModelBackend::Listener {
   void sawRows(bool kept);
   // So many at once went wrong by being so many: from here on at most `most`, until the setting or the model changes.
   void limitBatches(int most);
+  // The same after a crash; taken back should it turn out that somebody outside ended the instance.
+  void limitBatchesAfterCrash(int most, InstanceId instance);
+  void endedFromOutside(InstanceId instance);
   // The worker of this instance is dead: nothing more to any of its lanes, though laneGone() comes only after the completions.
   void instanceLost(InstanceId instance);
   [[nodiscard]] int openLanes(LaneClass laneClass) const { return laneClass == LaneClass::Own ? openOwn_ : openLoan_; }
@@ -118,6 +121,8 @@ class Deployment final : public ModelBackend::Listener {
   int askedTogether_{1};  // by the settings
   int batchLimit_{1};
   bool rowsSeen_{false};
+  InstanceId limitedBy_;  // the latest crash of a batch
+  int limitBefore_{1};
   int openOwn_{0};
   int openLoan_{0};
 };

@@ -75,6 +75,8 @@ class Answer {
  public:
   virtual ~Answer() = default;
   [[nodiscard]] virtual std::span<const OutputTensor> outputs() const = 0;
+  // The outputs are copies in this process's memory: who needs a part for long takes a copy of it, and lets go of the rest.
+  [[nodiscard]] virtual bool copied() const { return false; }
 };
 
 struct RunOutcome {
