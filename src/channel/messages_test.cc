@@ -71,9 +71,18 @@ TEST(LaneMessages, TheLargestRunFitsAndLargerOnesAreRefused) {
     return decode(other, back);
   };
   EXPECT_FALSE(changed(2, kMaxMembers + 1));
-  EXPECT_FALSE(changed(2, 1)) << "one has a form of its own";
-  EXPECT_FALSE(changed(2, 0));
   EXPECT_FALSE(changed(4, kMaxPlaces / kMaxMembers + 1));
+  // Without inputs the length is right for any number of members.
+  run.inputCount = 0;
+  buffer.resize(encode(run, buffer));
+  const auto ofMembers = [&](std::uint16_t members) {
+    std::memcpy(buffer.data() + 2, &members, sizeof members);
+    return decode(buffer, back);
+  };
+  EXPECT_TRUE(ofMembers(2));
+  EXPECT_FALSE(ofMembers(1)) << "one has a form of its own";
+  EXPECT_FALSE(ofMembers(0));
+  EXPECT_FALSE(ofMembers(kMaxMembers + 1));
 }
 
 TEST(LaneMessages, AFailuresTextIsCutAndItsCodeIsChosenByUs) {

@@ -233,6 +233,13 @@ TEST_F(GatewayBatch, TheLaneGoesOnWhileAnybodyWaits) {
   EXPECT_TRUE(terminated()) << "nobody waits";
   backend.finish(1, 0);
   nothingIsLeft();
+
+  const Sent last = ask({1});
+  EXPECT_FALSE(terminated());
+  last->leave();
+  EXPECT_TRUE(terminated()) << "each run anew";
+  backend.finish(1, 0);
+  nothingIsLeft();
 }
 
 TEST_F(GatewayBatch, OnesDeadlineIsNotTheOthers) {
