@@ -34,6 +34,7 @@ Refused noInstance(const ServiceSettings& settings, std::string_view otherwise, 
   if (settings.noInstanceBefore > now) refused.retryAfter = (settings.noInstanceBefore - now) * 5 / 4;
   return refused;
 }
+
 // A batch that was too much for its worker, or that the model did not take for one of independent rows, is not tried like that again.
 void whatBatchesTeach(Deployment& deployment, std::size_t members, InstanceId instance, const RunOutcome& outcome, const Error& error) {
   if (error.reason == "RowsDiffer") {
