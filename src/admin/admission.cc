@@ -71,12 +71,30 @@ tenancy::ServiceUse useOf(const ModelService& service, const MachineFacts& facts
   return tenancy::useOf(service, facts.measuredMemory(service.serviceName()), isolation == Isolation::None ? 0 : facts.unitCpus(isolation));
 }
 
+// A name that nobody bears would open the service to nobody, and later to whoever takes it.
+Status checkConsumers(const std::vector<std::string>& consumers, const TenantName& owner, const std::vector<NamedTenant>& known) {
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const std::string field = "spec.consumers[" + std::to_string(i) + "]: ";
+    if (consumers[i] == owner.value) return Error{Code::InvalidArgument, "ConsumerIsOwner", field + owner.value + " owns the service: leave it out"};
+    const auto is = [&](const NamedTenant& tenant) { return tenant.name.value == consumers[i]; };
+    if (consumers[i] == "*" || std::any_of(known.begin(), known.end(), is)) continue;
+    std::vector<std::string_view> names;
+    for (const NamedTenant& tenant : known) names.push_back(tenant.name.value);
+    const auto near = objects::nearest(consumers[i], names);
+    return Error{Code::NotFound, "UnknownTenant",
+                 field + "there is no tenant " + consumers[i] +
+                     (near ? "; did you mean " + *near + "?" : "; create it first: coterie tenant create " + consumers[i])};
+  }
+  return {};
+}
+
 Status admitService(const ModelService& service, const ObjectStore& store, const MachineFacts& facts) {
   const auto owner = tenantOf(service.metadata.nameSpace, store);
   if (!owner.ok()) return owner.error();
   const auto known = tenants(store);
   if (!known.ok()) return known.error();
   const auto tenant = std::find_if(known->begin(), known->end(), [&](const NamedTenant& each) { return each.name == *owner; });
+  if (const Status consumers = checkConsumers(service.spec.consumers, *owner, *known); !consumers) return consumers;
   std::vector<tenancy::ServiceUse> others;
   for (const std::string& nameSpace : tenant->spec.namespaces) {
     const auto list = store.list(std::string(kModelServiceKind), nameSpace);

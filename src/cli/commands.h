@@ -31,6 +31,8 @@ namespace coterie::cli {
 [[nodiscard]] Command makeVersion();
 // cmd_machine.cc
 [[nodiscard]] Command makeMachine();
+// cmd_replay.cc
+[[nodiscard]] Command makeReplay();
 // cmd_infer.cc
 [[nodiscard]] Command makeInfer();
 // completion.cc

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace coterie::dispatch {
 
@@ -19,7 +20,7 @@ Estimate Estimates::get(std::uint32_t version, std::uint64_t elements) const {
     }
   }
   const Nanos run = std::max(initial_, Nanos(1));
-  return {run, run, run};
+  return {run, run, run, run};
 }
 
 Estimates::Version& Estimates::versionFor(std::uint32_t number) {
@@ -50,6 +51,7 @@ void Estimates::record(std::uint32_t version, std::uint64_t elements, Nanos run,
   const auto rank = [&](std::ptrdiff_t percent) { return sorted[static_cast<std::size_t>((count * percent + 99) / 100 - 1)]; };
   bucket.estimate.t50 = rank(50);
   bucket.estimate.t90 = rank(90);
+  bucket.estimate.held = std::max(std::accumulate(sorted.begin(), sorted.begin() + count, Nanos{}) / count, Nanos(1));
   bucket.estimate.cost = std::clamp(bucket.meanCost, std::max(bucket.estimate.t50 / 10, Nanos(1)), bucket.estimate.t50 * 10);
 }
 

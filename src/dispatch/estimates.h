@@ -1,6 +1,7 @@
 // What a request will cost, from what others of its kind cost: per (service, version, power of two of the input elements; at most 64 buckets).
 //
 //   t50, t90   run time, for deadlines: nearest rank over the bucket's last 32 runs.
+//   held       mean of these: how long it keeps its slot from those behind it. Not the cost: what a run waits for a CPU is not charged, and passes.
 //   cost e     slot-time, for tags: average with weight 1/8 for the newest, kept within [0.1, 10] x t50, so that one odd run cannot starve or enrich
 //   a tenant.
 // A bucket without a run answers as the nearest bucket that has some (the smaller one of two), then as the service's initial estimate.
@@ -19,6 +20,7 @@ struct Estimate {
   Nanos cost{};  // > 0
   Nanos t50{};
   Nanos t90{};
+  Nanos held{};
   friend bool operator==(const Estimate&, const Estimate&) = default;
 };
 

@@ -96,7 +96,7 @@ RC_GTEST_PROP(DeadlineTreeProperty, AnswersAsASortedListDoes, ()) {
 
 TEST(Estimates, BeforeAnythingWasMeasuredTheInitialRunCounts) {
   const Estimates estimates(Millis(7));
-  EXPECT_EQ(estimates.get(1, 1000), (Estimate{Millis(7), Millis(7), Millis(7)}));
+  EXPECT_EQ(estimates.get(1, 1000), (Estimate{Millis(7), Millis(7), Millis(7), Millis(7)}));
 }
 
 TEST(Estimates, BucketsByPowersOfTwoAndTheNearestAnswersForAnEmptyOne) {

@@ -150,10 +150,10 @@ class Station {
 
   // Accepts (the request then waits for next()) or refuses. Order of tests: deadline passed, instance, size, tenant's caps, probe, in time, slack,
   // shared caps.
-  //   wait(r) = residual run of the service's next slot + (cost of the tenant's queue for this service with deadline <= d) / C
+  //   wait(r) = residual run of the service's next slot + (time that the tenant's queue for this service with deadline <= d holds slots) / C
   //   C       = this tenant's share of the service's slots if every tenant active here in the last 10 s were backlogged.
   //             Active: it came, or had a request queued or running, even if nobody asked meanwhile
-  //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= e(r)/C; margin: 1..3, adapts
+  //   accept iff now + wait(r) + t90 * margin <= d, and each of its queued with a later deadline keeps slack >= held(r)/C; margin: 1..3, adapts
   //   (estimates.h)
   [[nodiscard]] Admission enqueue(const Request& request, Instant now);
 

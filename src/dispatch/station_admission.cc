@@ -67,7 +67,7 @@ std::optional<Refusal> Station::checkTime(const Request& request, const Estimate
   const std::int64_t share = shareOf(tenantOf(request.tenant), service);
   if (share != leaf.share) {
     leaf.share = share;
-    queues_.rescale(leaf.root, [&](Index id) { return perShare(nodes_[id].estimate.cost, share); });
+    queues_.rescale(leaf.root, [&](Index id) { return perShare(nodes_[id].estimate.held, share); });
   }
   Nanos residual{};
   if (!hasFreeSlot(service) && !service.running.empty()) residual = std::max(slots_[service.running.top()].predictedEnd - now, Nanos{});
@@ -81,7 +81,7 @@ std::optional<Refusal> Station::checkTime(const Request& request, const Estimate
   if (wait + run > allowed) return later(RefusalReason::TenantBacklog, wait + run - allowed);
   if (around.leastLatestStart == Instant::max()) return std::nullopt;
   const Nanos slack = around.leastLatestStart - (now + residual);
-  const Nanos added = perShare(estimate.cost, share);
+  const Nanos added = perShare(estimate.held, share);
   if (slack < added) return later(RefusalReason::TenantBacklog, added - slack);
   return std::nullopt;
 }
@@ -249,7 +249,7 @@ void Station::enter(Index id) {
   Tenant& tenant = tenantOf(request.tenant);
   Service& service = serviceOf(request.service);
   node.state = State::Queued;
-  queues_.insert(leaf.root, id, {request.deadline, node.arrival, perShare(estimate.cost, leaf.share), request.deadline - estimate.t90});
+  queues_.insert(leaf.root, id, {request.deadline, node.arrival, perShare(estimate.held, leaf.share), request.deadline - estimate.t90});
   expiries_.push(id, [this](Index a, Index b) { return nodes_[a].latestStart < nodes_[b].latestStart; });
   ++leaf.queued;
   leaf.queuedBytes += request.bytes.value;

@@ -89,6 +89,7 @@ class History {
     std::size_t tenant{0};
     std::size_t service{0};
     Nanos run{};
+    Nanos estimate{};  // when it came: what it is charged at its start
     RequestHandle handle;
     bool running{false};
     bool cancelled{false};
@@ -141,7 +142,7 @@ class History {
     for (int& queued = queued_[{i, s}]; queued < depth_; ++queued) {
       const std::uint64_t cookie = ++cookies_;
       Job& job = jobs_[cookie];
-      job = {i, s, tenants_[i].usual * rng_.between(50, 150) / 100, {}, false, false};
+      job = {i, s, tenants_[i].usual * rng_.between(50, 150) / 100, {}, {}, false, false};
       Request request;
       request.tenant = TenantId(static_cast<int>(i));
       request.service = ServiceId(static_cast<int>(s));
@@ -152,6 +153,7 @@ class History {
       const Admission admission = station_.enqueue(request, now_);
       if (!admission.accepted()) return fail("refused: " + std::string(refusalReasonName(admission.refusal.reason)));
       job.handle = admission.handle;
+      job.estimate = station_.estimate(request.service, request.version, request.inputElements).cost;
     }
   }
 
@@ -233,7 +235,7 @@ class History {
       sum += job.run;
       auto& [time, estimate] = mine[job.tenant];
       time += job.run;
-      estimate += station_.estimate(ServiceId(static_cast<int>(job.service)), 0, std::uint64_t{1} << job.tenant).cost;
+      estimate += job.estimate;
     }
     run.length = longest + (sum - longest) * gain_[jobs_.at(run.jobs[0]).service] / 100;
     for (const auto& [tenant, amounts] : mine) {

@@ -392,7 +392,7 @@ class Oracle {
     if (!highest) part = guaranteed(band);
     if (options_.concurrency > 0) slots = std::min<std::int64_t>(slots, options_.concurrency);
     const std::int64_t share = std::max<std::int64_t>(1, slots * part * tenantOf(r).options.weight / active);
-    const auto load = [&](const OracleRequest& x) { return Nanos(x.estimate.cost.count() * 1000 / share); };
+    const auto load = [&](const OracleRequest& x) { return Nanos(x.estimate.held.count() * 1000 / share); };
 
     Nanos residual{};
     if (!freeSlot(r.service.value)) {
@@ -425,7 +425,7 @@ class Oracle {
       sum += load(*x);
     }
     if (residual + before + run > allowed) return RefusalReason::TenantBacklog;
-    if (slack && *slack < Nanos(e.cost.count() * 1000 / share)) return RefusalReason::TenantBacklog;
+    if (slack && *slack < Nanos(e.held.count() * 1000 / share)) return RefusalReason::TenantBacklog;
     return std::nullopt;
   }
 

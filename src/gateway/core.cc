@@ -43,6 +43,7 @@ Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate
       options_(options),
       authenticate_(std::move(authenticate)),
       rng_(options.seed),
+      stationLog_(options.record ? std::make_unique<dispatch::StationLog>(options.record) : nullptr),
       self_(std::make_shared<Core*>(this)),
       heavy_(loop) {}
 
@@ -215,8 +216,16 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   tenant.settings = settings;
   limits_.setTenant(tenant.id, settings.quota);
   for (const auto& deployment : deployments_) {
-    if (deployment->station.hasTenant(tenant.id)) deployment->station.setTenant(tenant.id, optionsOf(settings));
+    if (deployment->station.view().hasTenant(tenant.id)) tellStation(*deployment, tenant);
   }
+}
+
+void Gateway::Core::tellStation(Deployment& deployment, const Tenant& tenant) {
+  dispatch::TenantOptions options;
+  options.weight = tenant.settings.weight;
+  options.band = tenant.settings.band;
+  options.sharesBatches = tenant.settings.sharesBatches;
+  deployment.station.setTenant(tenant.id, tenant.name.value, options);
 }
 
 void Gateway::Core::removeTenant(const TenantName& name) {
@@ -234,6 +243,8 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   }
   service->settings = settings;
   service->tenant = tenantNamed(settings.tenant).id;
+  service->consumers.clear();
+  for (const TenantName& consumer : settings.consumers) service->consumers.insert(tenantNamed(consumer).id);
   Deployment* const before = service->current;
   if (before != nullptr && &before->backend == backend) {
     before->settingsChanged();
@@ -245,7 +256,7 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   service->crashes = {};
   retire(before, std::move(drained));
   if (backend == nullptr) return service->load;
-  deployments_.push_back(std::make_unique<Deployment>(service, *backend, *this));
+  deployments_.push_back(std::make_unique<Deployment>(service, *backend, *this, stationLog_.get()));
   Deployment& deployment = *deployments_.back();
   service->current = &deployment;
   deployment.backend.setListener(&deployment);
@@ -315,7 +326,7 @@ void Gateway::Core::lanesChanged(Deployment& deployment) {
 void Gateway::Core::publishLoad(Deployment& deployment) {
   Service& service = *deployment.service;
   if (service.current != &deployment) return;
-  const dispatch::Demand demand = deployment.station.demand(deployment.stationService, now());
+  const dispatch::Demand demand = deployment.station.view().demand(deployment.stationService, now());
   ServiceLoad& load = *service.load;
   const auto set = [](std::atomic<std::int64_t>& cell, std::int64_t value) { cell.store(value, std::memory_order_relaxed); };
   const std::int64_t queued = demand.queued + static_cast<std::int64_t>(deployment.waitingRoom.size());
@@ -359,26 +370,23 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   all.bufferedBytes = bufferedBytes_;
   all.unauthenticated = unauthenticated_;
   for (const auto& [name, service] : services_) {
-    const ServiceStatistics& statistics = service->statistics;
-    ServiceSnapshot row{name,
-                        tenants_[static_cast<std::size_t>(service->tenant.value)]->name,
-                        statistics.requests,
-                        statistics.queue,
-                        statistics.run,
-                        statistics.total,
-                        statistics.recentTotal.read(now()),
-                        statistics.runs,
-                        service->settings.maxBatch > 1,
-                        statistics.withinObjective,
-                        statistics.bytesIn,
-                        statistics.bytesOut};
+    ServiceSnapshot row;
+    row.name = name;
+    row.tenant = tenants_[static_cast<std::size_t>(service->tenant.value)]->name;
+    for (const auto& [caller, statistics] : service->callers) {
+      static_cast<CallFigures&>(row).add(statistics);
+      row.recentTotal.merge(statistics.recentTotal.read(now()));
+      row.callers.push_back({statistics, tenants_[static_cast<std::size_t>(caller.value)]->name});
+    }
+    row.runs = service->runs;
+    row.batching = service->settings.maxBatch > 1;
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {
       if (deployment->service != service) continue;
-      row.queued += deployment->station.queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
-      row.queuedBytes += deployment->station.queuedBytes() + deployment->waitingBytes;
-      row.inFlight += deployment->station.demand(deployment->stationService, now()).inFlight;
+      row.queued += deployment->station.view().queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
+      row.queuedBytes += deployment->station.view().queuedBytes() + deployment->waitingBytes;
+      row.inFlight += deployment->station.view().demand(deployment->stationService, now()).inFlight;
       row.ownLanes += deployment->presentLanes(LaneClass::Own);
       row.openOwnLanes += deployment->openLanes(LaneClass::Own);
       row.openLoanLanes += deployment->openLanes(LaneClass::Loan);

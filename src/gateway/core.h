@@ -69,16 +69,13 @@ class Gateway::Core final : public DeploymentEvents {
 
   using Answers = Result<std::vector<std::shared_ptr<const Answer>>>;  // of one run, one for each that ran
 
-  [[nodiscard]] static dispatch::TenantOptions optionsOf(const TenantSettings& settings) {
-    return {.weight = settings.weight, .band = settings.band, .sharesBatches = settings.sharesBatches};
-  }
-
   // core.cc
   [[nodiscard]] Instant now() const { return loop_.clock().now(); }
   [[nodiscard]] Result<Tenant*> whoCalls(const http::RequestHead& head);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
-  [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.tenant == tenant.id; }
+  [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.isFor(tenant.id); }
   Tenant& tenantNamed(const TenantName& name);
+  static void tellStation(Deployment& deployment, const Tenant& tenant);
   void onRequest(const Context& context, Lookup lookup);
   bool catchUp(Continue then);
   void startCatchUp();
@@ -97,7 +94,7 @@ class Gateway::Core final : public DeploymentEvents {
   void answerIndex(Call& call);
   void answerStatistics(Call& call);
   [[nodiscard]] std::string nameFor(const Tenant& tenant, const Service& service) const;
-  [[nodiscard]] static oip::ModelStatistics statisticsOf(const Service& service, std::string name);
+  [[nodiscard]] static oip::ModelStatistics statisticsOf(const Tenant& tenant, const Service& service, std::string name);
 
   // core_infer.cc
   void startInfer(Call& call, const std::shared_ptr<Service>& service);
@@ -138,12 +135,14 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::uint64_t batchKeyOf(Inference& inference);
   void wait(Inference& inference);
   void dismissWaiting(Deployment& deployment);
+  [[nodiscard]] Inference* mostOf(const Deployment& deployment, const Inference& newcomer);
   void leaveWaitingRoom(Inference& inference);
   void pump(Deployment& deployment);
   void run(Deployment& deployment, std::span<const dispatch::Dispatch> together);
   void start(Inference& inference, const dispatch::Dispatch& dispatch);
   void completed(Inference& first, RunOutcome outcome);
   [[nodiscard]] Answers answersTo(const std::vector<Ticket>& members, RunOutcome& outcome);
+  void countRun(Service& service, const std::vector<Ticket>& members, Nanos took);
   void runAgain(Deployment& deployment, const std::vector<Ticket>& members);
   void finish(Inference& inference, const RunOutcome& outcome, Result<std::shared_ptr<const Answer>> answer);
   void respond(Inference& inference, std::shared_ptr<const Answer> answer);
@@ -163,6 +162,7 @@ class Gateway::Core final : public DeploymentEvents {
   GatewayOptions options_;
   Authenticate authenticate_;
   Rng rng_;
+  std::unique_ptr<dispatch::StationLog> stationLog_;  // none: nothing is recorded
   bool draining_{false};
   std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
   std::unordered_map<TenantName, TenantId> tenantIds_;

@@ -147,7 +147,7 @@ void Gateway::Core::giveBack(Tenant& tenant, std::int64_t bytes) {
 // --- From the head to the queue ---
 
 void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& service) {
-  ++service->statistics.requests.started;
+  ++service->callers[call.tenant->id].requests.started;
   Deployment* const deployment = service->current;
   const http::RequestHead& head = call.context->head();
   const auto timeout = timeoutHeader(head);
@@ -166,7 +166,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   if (refusal && deployment == nullptr && service->settings.noInstanceBefore > call.now)
     refusal->retryAfter = (service->settings.noInstanceBefore - call.now) * 5 / 4;
   if (refusal) {
-    service->statistics.requests.answer(refusal->httpStatus(), refusal->error.reason);
+    service->callers[call.tenant->id].requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal);
   }
   Inference& inference = take();

@@ -64,7 +64,7 @@ void Gateway::Core::admit(Inference& inference) {
     const auto poisoned = crashes.refusal(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()), inference.queuedAt);
     if (poisoned) return refuse(inference, crashedModel(*poisoned));
   }
-  inference.service->statistics.bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
+  inference.service->callers[inference.tenant->id].bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
   pump(deployment);
@@ -73,8 +73,14 @@ void Gateway::Core::admit(Inference& inference) {
 void Gateway::Core::wait(Inference& inference) {
   Deployment& deployment = *inference.deployment;
   const ServiceSettings& settings = inference.service->settings;
-  if (settings.waitForInstance <= Nanos{} || static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
-    return refuse(inference, noInstance(settings, "no instance of the service is running", now()));
+  const auto tell = [&](Inference& whom) { refuse(whom, noInstance(settings, "no instance of the service is running", now())); };
+  if (settings.waitForInstance <= Nanos{}) return tell(inference);
+  if (static_cast<std::int64_t>(deployment.waitingRoom.size()) >= settings.maxQueuedRequests) {
+    Inference* const other = mostOf(deployment, inference);
+    if (other == nullptr) return tell(inference);
+    leaveWaitingRoom(*other);
+    tell(*other);
+    if (inference.answered) return;  // that answer may have brought much else
   }
   inference.waitUntil = std::min(inference.queuedAt + settings.waitForInstance, inference.deadline);
   if (settings.noInstanceBefore > inference.waitUntil)
@@ -84,6 +90,21 @@ void Gateway::Core::wait(Inference& inference) {
   deployment.waitingBytes += static_cast<std::int64_t>(inference.request.cellBytes);
   arm(deployment, inference.waitUntil);
   publishLoad(deployment);
+}
+
+// In a full waiting room: the newest of the tenant that has most in it by its weight, the newcomer counted. Null: that is the newcomer's own.
+Inference* Gateway::Core::mostOf(const Deployment& deployment, const Inference& newcomer) {
+  std::map<TenantId, std::int64_t> waiting{{newcomer.tenant->id, 1}};
+  for (const std::uint32_t index : deployment.waitingRoom) ++waiting[inferences_[index]->tenant->id];
+  const Tenant* most = newcomer.tenant;
+  for (const auto& [id, count] : waiting) {
+    const Tenant& tenant = *tenants_[static_cast<std::size_t>(id.value)];
+    if (count * most->settings.weight > waiting[most->id] * tenant.settings.weight) most = &tenant;
+  }
+  if (most == newcomer.tenant) return nullptr;
+  const auto& room = deployment.waitingRoom;
+  const auto last = std::find_if(room.rbegin(), room.rend(), [&](std::uint32_t index) { return inferences_[index]->tenant == most; });
+  return inferences_[*last].get();
 }
 
 void Gateway::Core::leaveWaitingRoom(Inference& inference) {
@@ -110,9 +131,9 @@ void Gateway::Core::dismissWaiting(Deployment& deployment) {
 }
 
 void Gateway::Core::enqueue(Inference& inference) {
-  dispatch::Station& station = inference.deployment->station;
+  dispatch::RecordedStation& station = inference.deployment->station;
   const TenantId tenant = inference.tenant->id;
-  if (!station.hasTenant(tenant)) station.setTenant(tenant, optionsOf(inference.tenant->settings));
+  if (!station.view().hasTenant(tenant)) tellStation(*inference.deployment, *inference.tenant);
   dispatch::Request request;
   request.tenant = tenant;
   request.service = inference.deployment->stationService;
@@ -159,7 +180,7 @@ void Gateway::Core::pump(Deployment& deployment) {
     }
   } while (deployment.pumpAgain);
   deployment.pumping = false;
-  if (const auto next = deployment.station.nextEvent()) arm(deployment, *next);
+  if (const auto next = deployment.station.view().nextEvent()) arm(deployment, *next);
   publishLoad(deployment);
 }
 
@@ -193,7 +214,7 @@ void Gateway::Core::start(Inference& inference, const dispatch::Dispatch& dispat
   inference.lane = static_cast<std::uint32_t>(dispatch.slotCookie);
   inference.dispatchedAt = now();
   uncharge(inference);
-  inference.service->statistics.queue.record((inference.dispatchedAt - inference.queuedAt).count());
+  inference.service->callers[inference.tenant->id].queue.record((inference.dispatchedAt - inference.queuedAt).count());
   inference.instance = lane.info.ref.instance;
   lane.inferences.push_back(inference.index);
   arm(deployment, inference.deadline);
@@ -203,7 +224,6 @@ void Gateway::Core::start(Inference& inference, const dispatch::Dispatch& dispat
 void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
   Deployment& deployment = *first.deployment;
   Lane& lane = deployment.lanes[first.lane];
-  ServiceStatistics& statistics = deployment.service->statistics;
   std::vector<Ticket> members;
   for (const std::uint32_t index : std::exchange(lane.inferences, {})) members.push_back(ticketOf(*inferences_[index]));
   const bool own = lane.info.laneClass == LaneClass::Own;
@@ -219,7 +239,7 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
     how = dispatch::Outcome::Crashed;
   else if (!answers.ok())
     how = lane.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
-  if (!outcome.neverStarted) statistics.ran(members.size(), now() - first.dispatchedAt);
+  if (!outcome.neverStarted) countRun(*deployment.service, members, now() - first.dispatchedAt);
   if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
   if (members.size() > 1 && !answers.ok()) whatBatchesTeach(deployment, members.size(), first.instance, outcome, answers.error());
   if (deployment.station.completed(first.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now())) return runAgain(deployment, members);
@@ -234,6 +254,14 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
     // The answer to one may bring the end of another: a client may leave, and its place be taken.
     if (Inference* const inference = at(members[i])) finish(*inference, outcome, one(answers, i));
   }
+}
+
+// Of all callers together, and to each of them what it had in it.
+void Gateway::Core::countRun(Service& service, const std::vector<Ticket>& members, Nanos took) {
+  service.runs.record(members.size(), took);
+  std::map<TenantId, std::size_t> own;
+  for (const Ticket& member : members) ++own[at(member)->tenant->id];
+  for (const auto& [caller, requests] : own) service.callers[caller].ran(requests, took);
 }
 
 // Each one's part of what the run answered.
@@ -345,7 +373,7 @@ void Gateway::Core::send(Inference& inference, Written written) {
   response.body = std::move(text.json);
   response.parts = std::move(text.parts);
   if (!response.parts.empty()) response.owner = std::move(written.answer);
-  inference.service->statistics.bytesOut += static_cast<std::int64_t>(text.bytes);
+  inference.service->callers[inference.tenant->id].bytesOut += static_cast<std::int64_t>(text.bytes);
   const auto context = std::move(inference.context);
   http::RequestContext::Done read;
   if (inference.buffered > 0) {
@@ -370,7 +398,7 @@ void Gateway::Core::refuse(Inference& inference, const Refused& refused) {
 void Gateway::Core::end(Inference& inference, int status, std::string_view reason) {
   const Instant finished = now();
   const Nanos total = finished - inference.arrived;
-  ServiceStatistics& statistics = inference.service->statistics;
+  ServiceStatistics& statistics = inference.service->callers[inference.tenant->id];
   inference.answered = true;
   statistics.requests.answer(status, reason);
   inference.tenant->counts.answer(status, reason);

@@ -11,8 +11,11 @@ std::string Gateway::Core::nameFor(const Tenant& tenant, const Service& service)
   return found.get() == &service ? service.name.name : service.name.nameSpace + "." + service.name.name;
 }
 
-oip::ModelStatistics Gateway::Core::statisticsOf(const Service& service, std::string name) {
-  const ServiceStatistics& from = service.statistics;
+// What the tenant's own calls were: others' are not its business, whoever owns the service (who does sees all of them in the metrics).
+oip::ModelStatistics Gateway::Core::statisticsOf(const Tenant& tenant, const Service& service, std::string name) {
+  static const ServiceStatistics kNone;
+  const auto found = service.callers.find(tenant.id);
+  const ServiceStatistics& from = found == service.callers.end() ? kNone : found->second;
   oip::ModelStatistics to;
   to.name = std::move(name);
   to.lastInferenceMillis = from.lastInference.micros / 1000;
@@ -35,7 +38,7 @@ void Gateway::Core::answerModel(Call& call, Service& service) {
                     service.settings.notReadyMessage.empty() ? "the model is not loaded yet" : service.settings.notReadyMessage);
   };
   if (call.target.endpoint == oip::Endpoint::ModelStatistics)
-    return answer(call, oip::statistics(std::vector{statisticsOf(service, call.target.model)}));
+    return answer(call, oip::statistics(std::vector{statisticsOf(*call.tenant, service, call.target.model)}));
   if (deployment == nullptr) return refuse(call, missing());
   if (call.target.endpoint == oip::Endpoint::ModelReady) {
     if (!deployment->hasOpenLane()) return refuse(call, notReady("ServiceNotReady", "no instance of the service is running"));
@@ -62,7 +65,7 @@ void Gateway::Core::answerIndex(Call& call) {
 void Gateway::Core::answerStatistics(Call& call) {
   std::vector<oip::ModelStatistics> rows;
   for (const auto& [name, service] : services_) {
-    if (maySee(*call.tenant, *service)) rows.push_back(statisticsOf(*service, nameFor(*call.tenant, *service)));
+    if (maySee(*call.tenant, *service)) rows.push_back(statisticsOf(*call.tenant, *service, nameFor(*call.tenant, *service)));
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   answer(call, oip::statistics(rows));

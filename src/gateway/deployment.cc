@@ -11,10 +11,10 @@ namespace {
 dispatch::StationOptions stationOptions(const ServiceSettings& settings) { return {{settings.maxQueuedRequests, settings.maxQueuedBytes}, 0}; }
 }  // namespace
 
-Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events)
+Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events, dispatch::StationLog* log)
     : service(std::move(of)),
       backend(runsOn),
-      station(stationOptions(service->settings)),
+      station(stationOptions(service->settings), service->name.path(), log),
       events_(events),
       askedTogether_(service->settings.maxBatch),
       batchLimit_(mostInBatch(runsOn.signature())) {

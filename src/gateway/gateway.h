@@ -61,6 +61,8 @@ struct GatewayOptions {
   // Calls back (later, on this loop) when all that was acknowledged to administrators before has been told to this gateway. A request for a service
   // or tenant that is not known waits for it, before it is told so; after two seconds it gets 503 CatchingUp. Empty: told at once.
   std::function<void(std::function<void()> done)> catchUp;
+  // What its stations are told and answer, as dispatch/record.h has it, on this loop. Empty: not recorded.
+  std::function<void(std::string_view)> record;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 
@@ -74,6 +76,8 @@ struct TenantSettings {
 
 struct ServiceSettings {
   TenantName tenant;
+  std::vector<TenantName> consumers;       // who may call it beside its tenant, and pays for it
+  bool everybody{false};                   // consumers are all tenants
   std::int64_t weight{100};                // within the tenant
   Nanos deadline{Seconds(30)};             // of requests that name none: 10 x objective, or 30 s
   Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later

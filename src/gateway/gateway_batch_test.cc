@@ -398,6 +398,38 @@ TEST_F(GatewayBatch, ABatchThatNeverStartedIsTriedElsewhereAsOne) {
   nothingIsLeft();
 }
 
+// Tenants a and b at one service that is open to both: whether a's request and b's run as one, and what each sees of it.
+TEST_F(GatewayBatch, TenantsRunAsOneOnlyIfBothSaySo) {
+  ServiceSettings settings = asking(kMost);
+  settings.tenant = TenantName("a");
+  settings.consumers = {TenantName("b")};
+  gateway.publishService({"na", "m"}, settings, &backend);
+  learn();
+  const auto shares = [&](const char* tenant, bool says) {
+    TenantSettings told{{tenant == std::string("a") ? "na" : "nb"}, 100, {}};
+    told.sharesBatches = says;
+    gateway.setTenant(TenantName(tenant), told);
+  };
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      shares("a", a);
+      shares("b", b);
+      occupy();
+      const Sent mine = ask({1});
+      const Sent others = send(http::Method::Post, "/v2/models/na.m/infer", {{"Authorization", "Bearer key-b"}}, body({2}));
+      backend.finish(1, 0);
+      EXPECT_EQ(members(), a && b ? 2U : 1U);
+      while (!backend.running().empty()) backend.finish(1, 0);
+      EXPECT_TRUE(answers(mine, "1"));
+      EXPECT_TRUE(answers(others, "2"));
+    }
+  }
+  const std::string seen = get("/v2/models/na.m/stats", "key-b")->text;
+  EXPECT_TRUE(has(seen, R"("execution_count":4)")) << seen;
+  EXPECT_FALSE(has(seen, R"("batch_size":2)")) << "of its own there was never more than one in a run: " << seen;
+  nothingIsLeft();
+}
+
 TEST_F(GatewayBatch, FiguresSayHowManyRanAsOne) {
   learn();
   together(4);

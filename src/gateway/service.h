@@ -7,11 +7,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "dispatch/station.h"
+#include "dispatch/recorded_station.h"
 #include "gateway/crash_memory.h"
 #include "gateway/gateway.h"
 #include "gateway/load.h"
@@ -41,12 +42,16 @@ struct Service {
   ServiceName name;
   ServiceSettings settings;
   TenantId tenant;
+  std::set<TenantId> consumers;  // beside it
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
-  ServiceStatistics statistics;
-  CrashMemory crashes;  // of the model that is loaded now
+  std::map<TenantId, ServiceStatistics> callers;  // each tenant's own requests
+  RunCounts runs;                                 // of all callers together
+  CrashMemory crashes;                            // of the model that is loaded now
   RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
+
+  [[nodiscard]] bool isFor(TenantId caller) const { return caller == tenant || settings.everybody || consumers.count(caller) > 0; }
 };
 
 struct Lane {
@@ -69,7 +74,7 @@ class DeploymentEvents {
 // One backend of a service, with the station that orders its requests. A replaced one stays until it has finished what it holds.
 class Deployment final : public ModelBackend::Listener {
  public:
-  Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events);
+  Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events, dispatch::StationLog* log);
   ~Deployment() override;
   Deployment(const Deployment&) = delete;
   Deployment& operator=(const Deployment&) = delete;
@@ -97,7 +102,7 @@ class Deployment final : public ModelBackend::Listener {
 
   std::shared_ptr<Service> service;
   ModelBackend& backend;
-  dispatch::Station station;
+  dispatch::RecordedStation station;
   dispatch::ServiceId stationService;
   dispatch::Decisions decisions;           // reused
   std::vector<Lane> lanes;                 // by slot cookie; places are reused

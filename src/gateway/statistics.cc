@@ -73,4 +73,20 @@ Histogram RecentHistogram::read(Instant now) const {
   return turned.current_;
 }
 
+void RequestCounts::add(const RequestCounts& other) {
+  started += other.started;
+  for (std::size_t i = 0; i < byStatus.size(); ++i) byStatus[i] += other.byStatus[i];
+  for (const auto& [reason, count] : other.refused) refused[reason] += count;
+}
+
+void CallFigures::add(const CallFigures& other) {
+  requests.add(other.requests);
+  queue.merge(other.queue);
+  run.merge(other.run);
+  total.merge(other.total);
+  withinObjective += other.withinObjective;
+  bytesIn += other.bytesIn;
+  bytesOut += other.bytesOut;
+}
+
 }  // namespace coterie::gateway

@@ -31,6 +31,7 @@ struct RequestCounts {
   [[nodiscard]] std::int64_t answered() const;
   [[nodiscard]] std::int64_t underWay() const { return started - answered(); }
   [[nodiscard]] std::int64_t of(int status) const;
+  void add(const RequestCounts& other);
 };
 
 // A histogram that forgets: what was recorded in this window of 10 s and the one before.
@@ -68,36 +69,40 @@ class RunCounts {
   std::array<Total, kMostBatch + 1> totals_{};
 };
 
-struct ServiceStatistics {
-  // Of one run, however it ended.
-  void ran(std::size_t together, Nanos took);
-
+// Of one tenant's calls of one service, or of all tenants' together.
+struct CallFigures {
   RequestCounts requests;
-  Histogram queue;  // waiting for a lane, of requests that got one
-  Histogram run;    // on a lane, of requests that ended there
-  Histogram total;  // from the complete head to the answer, of status 200
-  RecentHistogram recentTotal;
-  RunCounts runs;
+  Histogram queue;                  // waiting for a lane, of requests that got one
+  Histogram run;                    // on a lane, of requests that ended there
+  Histogram total;                  // from the complete head to the answer, of status 200
   std::int64_t withinObjective{0};  // of status 200
-  std::int64_t failedNanos{0};      // from head to answer, of all others
   std::int64_t bytesIn{0};          // tensor bytes accepted
   std::int64_t bytesOut{0};         // bytes of answers with status 200
+
+  void add(const CallFigures& other);
+};
+
+struct ServiceStatistics : CallFigures {
+  // Of one run with so many of its requests, however it ended.
+  void ran(std::size_t together, Nanos took);
+
+  RunCounts runs;  // by how many of the tenant's own were in it
+  RecentHistogram recentTotal;
+  std::int64_t failedNanos{0};  // from head to answer, of all but status 200
   WallTime lastInference;
 };
 
-struct ServiceSnapshot {
-  ServiceName name;
+struct CallerSnapshot : CallFigures {
   TenantName tenant;
-  RequestCounts requests;
-  Histogram queue;
-  Histogram run;
-  Histogram total;
+};
+
+struct ServiceSnapshot : CallFigures {  // of all callers
+  ServiceName name;
+  TenantName tenant;  // whose it is
+  std::vector<CallerSnapshot> callers;
   Histogram recentTotal;
-  RunCounts runs;
+  RunCounts runs;        // of all callers together
   bool batching{false};  // its spec asks for it
-  std::int64_t withinObjective{0};
-  std::int64_t bytesIn{0};
-  std::int64_t bytesOut{0};
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};

@@ -79,6 +79,7 @@ struct ModelServiceSpec {
   std::int64_t weight{100};                                // within the tenant
   int maxBatch{1};                                         // batching.maxRequests: so many may run as one, 1..64; 1: each alone
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch
+  std::vector<std::string> consumers;                      // tenants that may call it beside its own, and pay for it; "*": everybody
   std::vector<std::pair<std::string, Shape>> probeShapes;  // probe.shapes
 };
 

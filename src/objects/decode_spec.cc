@@ -20,28 +20,46 @@ std::int64_t limit(Fields& fields, std::string_view name, std::int64_t most) {
   return fields.whole(name, {1, most}).value_or(0);
 }
 
-void decodeNamespaces(Fields& spec, TenantSpec& into) {
+// Names of one kind, each at most once.
+template <typename FaultOf>
+std::vector<std::string> namesField(Fields& spec, std::string_view field, std::string_view kind, const FaultOf& faultOf) {
   constexpr std::size_t kMost = 1000;
-  if (spec.require("namespaces", "at least one namespace that the tenant owns") == nullptr) return;
-  const Value::List* list = spec.list("namespaces");
-  if (list == nullptr) return;
-  if (list->empty()) return spec.fault("namespaces", "is empty: a tenant owns at least one namespace");
-  if (list->size() > kMost) return spec.fault("namespaces", "at most " + std::to_string(kMost) + " namespaces");
+  std::vector<std::string> names;
+  const Value::List* list = spec.list(field);
+  if (list == nullptr) return names;
+  if (list->size() > kMost) {
+    spec.fault(field, "at most " + std::to_string(kMost) + " " + std::string(kind) + "s");
+    return names;
+  }
   std::set<std::string> seen;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Value& item = (*list)[i];
-    const std::string path = spec.pathOf("namespaces") + "[" + std::to_string(i) + "]";
+    const std::string path = spec.pathOf(field) + "[" + std::to_string(i) + "]";
     const std::string* name = item.asString();
     if (name == nullptr) {
       spec.faultAt(path, item.line, "wanted text, found " + std::string(item.typeName()));
-    } else if (const auto fault = labelNameFault(*name)) {
-      spec.faultAt(path, item.line, "the namespace " + *fault);
+    } else if (const auto fault = faultOf(*name)) {
+      spec.faultAt(path, item.line, "the " + std::string(kind) + " " + *fault);
     } else if (!seen.insert(*name).second) {
       spec.faultAt(path, item.line, *name + " is there twice");
     } else {
-      into.namespaces.push_back(*name);
+      names.push_back(*name);
     }
   }
+  return names;
+}
+
+void decodeNamespaces(Fields& spec, TenantSpec& into) {
+  if (spec.require("namespaces", "at least one namespace that the tenant owns") == nullptr) return;
+  const Value::List* list = spec.list("namespaces");
+  if (list != nullptr && list->empty()) return spec.fault("namespaces", "is empty: a tenant owns at least one namespace");
+  into.namespaces = namesField(spec, "namespaces", "namespace", labelNameFault);
+}
+
+void decodeConsumers(Fields& spec, ModelServiceSpec& into) {
+  into.consumers = namesField(spec, "consumers", "tenant", [](const std::string& name) { return name == "*" ? std::nullopt : labelNameFault(name); });
+  if (into.consumers.size() > 1 && std::find(into.consumers.begin(), into.consumers.end(), "*") != into.consumers.end())
+    spec.fault("consumers", "\"*\" stands for every tenant: leave the names out, or the \"*\"");
 }
 
 std::optional<std::string> uriFault(std::string_view uri) {
@@ -193,6 +211,7 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
     decoded.maxBatch = maxBatchField(spec);
     decoded.latencyCritical = latencyCriticalField(spec);
+    decodeConsumers(spec, decoded);
     decodeProbe(spec, decoded);
     spec.finish();
   }

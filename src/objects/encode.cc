@@ -75,6 +75,11 @@ Value encodeSpec(const ModelServiceSpec& spec) {
     value.set("batching", std::move(batching));
   }
   if (!spec.latencyCritical) value.set("serviceClass", "batch");
+  if (!spec.consumers.empty()) {
+    Value consumers = Value::emptyList();
+    for (const std::string& tenant : spec.consumers) consumers.push(tenant);
+    value.set("consumers", std::move(consumers));
+  }
   if (!spec.probeShapes.empty()) {
     Value shapes = Value::emptyMap();
     for (const auto& [input, shape] : spec.probeShapes) {

@@ -114,6 +114,13 @@ const std::vector<Mistake>& mistakes() {
        "4: spec.model.sha256: wanted 64 hexadecimal digits"},
       {"mistyped class", service("  serviceClass: latency-critcal\n"),
        "6: spec.serviceClass: unknown class \"latency-critcal\"; did you mean latency-critical?\n"},
+      {"a consumer's name", service("  consumers: [good, No_Name]\n"),
+       "6: spec.consumers[1]: the tenant may hold lower-case letters, digits and '-' only\n"},
+      {"a consumer twice", service("  consumers: [blue, blue]\n"), "6: spec.consumers[1]: blue is there twice\n"},
+      {"consumers that are everybody and some", service("  consumers: [\"*\", blue]\n"),
+       "6: spec.consumers: \"*\" stands for every tenant: leave the names out, or the \"*\"\n"},
+      {"consumers that are no list", service("  consumers: blue\n"), "6: spec.consumers: wanted a list, found text\n"},
+      {"a band that there is not", tenant("  band: top\n"), "6: spec.band: unknown band \"top\"; known are high, normal and low\n"},
       {"mistyped isolation", service("  isolation: cor\n"), "6: spec.isolation: unknown isolation \"cor\"; did you mean core?\n"},
       {"an isolation that there is not", service("  isolation: socket\n"),
        "6: spec.isolation: unknown isolation \"socket\"; known are none, core, cache and node\n"},
@@ -278,6 +285,8 @@ ModelService randomService() {
   spec.weight = *rc::gen::inRange(1, 10001);
   spec.maxBatch = *rc::gen::inRange(1, 65);
   spec.latencyCritical = *rc::gen::arbitrary<bool>();
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) spec.consumers.push_back(randomName() + std::to_string(i));
+  if (*rc::gen::inRange(0, 8) == 0) spec.consumers = {"*"};
   spec.isolation = *rc::gen::element(Isolation::None, Isolation::Core, Isolation::Cache, Isolation::Node);
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i)
     spec.probeShapes.emplace_back("in:" + std::to_string(i), *rc::gen::container<Shape>(rc::gen::inRange<std::int64_t>(1, 3)));

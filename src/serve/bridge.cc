@@ -84,6 +84,15 @@ void Bridge::setService(const controller::GatewayService& service) {
   }
   const ModelServiceSpec& spec = service.service.spec;
   entry.settings.tenant = service.tenant;
+  entry.settings.everybody = false;
+  entry.settings.consumers.clear();
+  for (const std::string& consumer : spec.consumers) {
+    if (consumer == "*") {
+      entry.settings.everybody = true;
+    } else {
+      entry.settings.consumers.emplace_back(consumer);
+    }
+  }
   entry.settings.weight = spec.weight;
   entry.settings.maxBatch = spec.maxBatch;
   entry.settings.objective = spec.objective ? spec.objective->latency : Nanos{};

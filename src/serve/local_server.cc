@@ -20,6 +20,7 @@
 #include "agent/realtime_applier.h"
 #include "base/log.h"
 #include "controller/tenant_reconciler.h"
+#include "files/append_file.h"
 #include "files/threaded_model_files.h"
 #include "gateway/gateway.h"
 #include "http/server.h"
@@ -132,6 +133,7 @@ struct LocalServer::Parts {
   std::unique_ptr<identity::KeyStore> keys;
   std::unique_ptr<files::ThreadedModelFiles> modelFiles;
   std::unique_ptr<process::ProcessRuntime> runtime;
+  std::unique_ptr<files::AppendFile> record;  // none: nothing is recorded
   std::unique_ptr<gateway::Gateway> gateway;
   std::unique_ptr<Bridge> bridge;
   std::unique_ptr<LogKeeper> logKeeper;
@@ -226,6 +228,15 @@ Status LocalServer::Parts::buildGateway() {
   wanted.catchUp = [this](std::function<void()> done) {
     afterTurns(control, kTurnsToGateway, [this, done = std::move(done)] { gatewayLoop.post(done); });
   };
+  if (!options.record.empty()) {
+    files::AppendFile::Options bounds;
+    bounds.limit = options.recordLimit;
+    bounds.ended = [](const std::string& why) { log::warning("record", why); };
+    auto file = files::AppendFile::create(options.record, bounds);
+    if (!file) return Error{file.error().code, file.error().reason, "--record: " + file.error().message};
+    record = std::move(file).value();
+    wanted.record = [this](std::string_view bytes) { record->append(bytes); };
+  }
   gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<TenantName> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
     if (!identity) return identity.error();

@@ -32,6 +32,7 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   for (const auto& service : gateway.services) {
     services.insert(service.name.path());
     tenants.insert(service.tenant.value);
+    for (const auto& caller : service.callers) tenants.insert(caller.tenant.value);
   }
   // A group outlives its service in the gateway while its last instances drain.
   for (const auto& group : groups) services.insert(group.spec.service.path());
@@ -48,22 +49,36 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   return registry_.scrape();
 }
 
-void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
-  const std::string& tenant = service.tenant.value;
-  const std::string name = service.name.path();
+// By who called: a tenant's own calls, of whomever's service.
+void ServeMetrics::fillCaller(const std::string& name, const gateway::CallerSnapshot& caller) {
+  const std::string& tenant = caller.tenant.value;
   auto& requests = registry_.counter(
-      {"coterie_requests_total", "Requests answered, by status; 499: the client left before the answer.", {"tenant", "service", "code"}});
+      {"coterie_requests_total", "Requests answered, by caller and status; 499: the client left before the answer.", {"tenant", "service", "code"}});
   for (std::size_t i = 0; i < gateway::kStatuses.size(); ++i) {
-    if (service.requests.byStatus[i] > 0) requests.with({tenant, name, std::to_string(gateway::kStatuses[i])}).mirror(service.requests.byStatus[i]);
+    if (caller.requests.byStatus[i] > 0) requests.with({tenant, name, std::to_string(gateway::kStatuses[i])}).mirror(caller.requests.byStatus[i]);
   }
-  auto& refused = registry_.counter({"coterie_requests_refused_total", "Requests not served, by reason.", {"tenant", "service", "reason"}});
-  for (const auto& [reason, count] : service.requests.refused) refused.with({tenant, name, reason}).mirror(count);
+  auto& refused =
+      registry_.counter({"coterie_requests_refused_total", "Requests not served, by caller and reason.", {"tenant", "service", "reason"}});
+  for (const auto& [reason, count] : caller.requests.refused) refused.with({tenant, name, reason}).mirror(count);
   const auto histogram = [&](const char* family, const char* help, const Histogram& values) {
     mirror(registry_.histogram({family, help, kService, Unit::Nanos}, bounds_).with({tenant, name}), values);
   };
-  histogram("coterie_request_duration_seconds", "From the complete request head to the answer, of requests that succeeded.", service.total);
-  histogram("coterie_queue_duration_seconds", "Waiting for a lane, of requests that got one.", service.queue);
-  histogram("coterie_run_duration_seconds", "On a lane.", service.run);
+  histogram("coterie_request_duration_seconds", "From the complete request head to the answer, of requests that succeeded, by caller.", caller.total);
+  histogram("coterie_queue_duration_seconds", "Waiting for a lane, of requests that got one, by caller.", caller.queue);
+  histogram("coterie_run_duration_seconds", "On a lane, by caller.", caller.run);
+  const auto counter = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
+    registry_.counter({family, help, kService, unit}).with({tenant, name}).mirror(value);
+  };
+  counter("coterie_requests_within_objective_total", "Requests that succeeded within the service's latency objective, by caller.",
+          caller.withinObjective);
+  counter("coterie_request_bytes_total", "Tensor bytes accepted, by caller.", caller.bytesIn, Unit::Bytes);
+  counter("coterie_response_bytes_total", "Bytes of successful answers, by caller.", caller.bytesOut, Unit::Bytes);
+}
+
+void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
+  const std::string& tenant = service.tenant.value;
+  const std::string name = service.name.path();
+  for (const gateway::CallerSnapshot& caller : service.callers) fillCaller(name, caller);
   if (service.batching) {
     std::vector<std::int64_t> atMost;
     for (const std::int64_t size : kBatchSizes) atMost.push_back(service.runs.runsOfAtMost(size));
@@ -79,12 +94,6 @@ void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
   gauge("coterie_requests_running", "Requests on lanes.", service.inFlight);
   gauge("coterie_own_lanes_open", "Own lanes that may take requests.", service.openOwnLanes);
   gauge("coterie_loan_lanes_open", "Loan lanes that may take requests.", service.openLoanLanes);
-  const auto counter = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
-    registry_.counter({family, help, kService, unit}).with({tenant, name}).mirror(value);
-  };
-  counter("coterie_requests_within_objective_total", "Requests that succeeded within the service's latency objective.", service.withinObjective);
-  counter("coterie_request_bytes_total", "Tensor bytes accepted.", service.bytesIn, Unit::Bytes);
-  counter("coterie_response_bytes_total", "Bytes of successful answers.", service.bytesOut, Unit::Bytes);
 }
 
 void ServeMetrics::fillTenant(const gateway::TenantSnapshot& tenant) {

@@ -29,6 +29,7 @@ class ServeMetrics {
  private:
   using Names = std::set<std::string>;
   void fillService(const gateway::ServiceSnapshot& service);
+  void fillCaller(const std::string& service, const gateway::CallerSnapshot& caller);
   void fillTenant(const gateway::TenantSnapshot& tenant);
   void fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server);
   void fillGroup(const agent::GroupView& group);

@@ -32,6 +32,8 @@ struct ServeOptions {
   Bytes requestArena{256LL << 20};        // per service: memory for inputs under way; sparse
   Seconds drainGrace{20};                 // requests under way at the end get this long
   bool quiet{false};                      // no progress bars, no table
+  std::string record;                     // a new file for what the stations are told and answer (`coterie replay`); empty: none
+  Bytes recordLimit{std::int64_t{1} << 30};
   // Of whom caches are divided, where the kernel can.
   CacheClassMode cacheClasses{CacheClassMode::Auto};
 };

@@ -44,6 +44,8 @@ struct Flags {
   std::string actuator{"auto"};
   std::string cacheClasses{"auto"};
   std::int64_t drainSeconds{20};
+  std::string record;
+  std::int64_t recordMegabytes{1024};
   std::string logLevel{"warning"};
   bool quiet{false};
   bool noSandbox{false};
@@ -99,6 +101,10 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   }
   if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
   options.drainGrace = Seconds(flags.drainSeconds);
+  options.record = flags.record;
+  if (flags.recordMegabytes < 1 || flags.recordMegabytes > (1 << 20))
+    return Error{Code::InvalidArgument, "BadOption", "--record-megabytes: 1 to 1048576 is wanted"};
+  options.recordLimit = Bytes(flags.recordMegabytes << 20);
   options.sandbox = !flags.noSandbox;
   options.quiet = flags.quiet;
   return options;
@@ -202,36 +208,43 @@ int serve(cli::Context& context, const Flags& flags) {
 
 cli::Command serveCommand() {
   const auto flags = std::make_shared<Flags>();  // shared by the parser, which fills it, and the run
-  return {"serve",
-          "Server",
-          "Serve models on this machine: store, gateway, workers, resource controller in one process",
-          "coterie serve --models ./models -f ./objects",
-          {
-              {"-f,--filename", "manifests applied at the start: file or folder; may be repeated", &flags->manifests, {}, cli::Names::Files},
-              {"--models", "model roots: tenant T's models lie below DIR/T (default: STATE/models)", &flags->models, {}, cli::Names::Files},
-              {"--address", "address of the gateway", &flags->address},
-              {"--port", "port of the gateway; 0: any free one", &flags->port},
-              {"--admin-address", "address of /metrics, /healthz, /readyz", &flags->adminAddress},
-              {"--admin-port", "its port; 0: any free one", &flags->adminPort},
-              {"--allow-non-loopback", "clear text may leave this machine", &flags->allowNonLoopback},
-              {"--demo-keys", "make and show a key per tenant, named quickstart", &flags->demoKeys},
-              {"--onnxruntime", "ONNX Runtime's shared library (default: the one that ./dev setup fetched)", &flags->runtime, {}, cli::Names::Files},
-              {"--reserved-cpus", "CPUs for Coterie itself, e.g. 0-1 (default: none below 8 CPUs)", &flags->reserved},
-              {"--actuator",
-               "how CPU sets are enforced; auto: cgroup v2 where it may be used, else v1, else affinity",
-               &flags->actuator,
-               {"auto", "affinity", "cgroup-v1", "cgroup-v2"}},
-              {"--cache-classes",
-               "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
-               &flags->cacheClasses,
-               {"auto", "all", "off"}},
-              {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
-              {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
-              {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},
-              {"-q,--quiet", "no progress and no table", &flags->quiet},
-          },
-          {},
-          [flags](cli::Context& context) { return serve(context, *flags); }};
+  return {
+      "serve",
+      "Server",
+      "Serve models on this machine: store, gateway, workers, resource controller in one process",
+      "coterie serve --models ./models -f ./objects",
+      {
+          {"-f,--filename", "manifests applied at the start: file or folder; may be repeated", &flags->manifests, {}, cli::Names::Files},
+          {"--models", "model roots: tenant T's models lie below DIR/T (default: STATE/models)", &flags->models, {}, cli::Names::Files},
+          {"--address", "address of the gateway", &flags->address},
+          {"--port", "port of the gateway; 0: any free one", &flags->port},
+          {"--admin-address", "address of /metrics, /healthz, /readyz", &flags->adminAddress},
+          {"--admin-port", "its port; 0: any free one", &flags->adminPort},
+          {"--allow-non-loopback", "clear text may leave this machine", &flags->allowNonLoopback},
+          {"--demo-keys", "make and show a key per tenant, named quickstart", &flags->demoKeys},
+          {"--onnxruntime", "ONNX Runtime's shared library (default: the one that ./dev setup fetched)", &flags->runtime, {}, cli::Names::Files},
+          {"--reserved-cpus", "CPUs for Coterie itself, e.g. 0-1 (default: none below 8 CPUs)", &flags->reserved},
+          {"--actuator",
+           "how CPU sets are enforced; auto: cgroup v2 where it may be used, else v1, else affinity",
+           &flags->actuator,
+           {"auto", "affinity", "cgroup-v1", "cgroup-v2"}},
+          {"--cache-classes",
+           "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
+           &flags->cacheClasses,
+           {"auto", "all", "off"}},
+          {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
+          {"--record",
+           "a new file for every decision about whose request runs next, for `coterie replay`: names, sizes and times, nothing of what is in them",
+           &flags->record,
+           {},
+           cli::Names::Files},
+          {"--record-megabytes", "recording ends when its file is as large", &flags->recordMegabytes},
+          {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
+          {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},
+          {"-q,--quiet", "no progress and no table", &flags->quiet},
+      },
+      {},
+      [flags](cli::Context& context) { return serve(context, *flags); }};
 }
 
 }  // namespace coterie::serve

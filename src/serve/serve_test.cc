@@ -326,11 +326,18 @@ TEST(Metrics, aScrapeCarriesTenantsAndSums) {
   gateway::ServiceSnapshot service;
   service.name = kSpeech;
   service.tenant = TenantName("audio");
-  service.requests.answer(200, "");
-  service.total.record(3'000'000);
+  gateway::CallerSnapshot own;
+  own.tenant = service.tenant;
+  own.requests.answer(200, "");
+  own.total.record(3'000'000);
+  gateway::CallerSnapshot other;
+  other.tenant = TenantName("vision");
+  other.requests.answer(429, "TenantBacklog");
+  service.callers = {own, other};
   snapshot.services.push_back(service);
   const std::string text = metrics.scrape(snapshot, {}, {}, {});
   EXPECT_NE(text.find("coterie_requests_total{tenant=\"audio\",service=\"audio/speech\",code=\"200\"} 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("coterie_requests_total{tenant=\"vision\",service=\"audio/speech\",code=\"429\"} 1"), std::string::npos) << "by who called";
   EXPECT_NE(text.find("coterie_request_duration_seconds_count{tenant=\"audio\",service=\"audio/speech\"} 1"), std::string::npos) << text;
 }
 
@@ -362,7 +369,10 @@ gateway::GatewaySnapshot snapshotOf(int first, int count) {
     gateway::ServiceSnapshot service;
     service.name = {"audio", "service-" + std::to_string(i)};
     service.tenant = tenant.tenant;
-    service.requests.answer(200, "");
+    gateway::CallerSnapshot own;
+    own.tenant = tenant.tenant;
+    own.requests.answer(200, "");
+    service.callers.push_back(own);
     snapshot.services.push_back(service);
   }
   return snapshot;

@@ -16,10 +16,13 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/rng.h"
 
 namespace coterie::testing {
 
@@ -31,6 +34,8 @@ struct TaskHeader {
   std::int64_t nanos{0};
   double rate{0};
   std::uint64_t bytes{0};
+  bool poisson{false};
+  std::int64_t deadline{0};
 };
 
 std::int64_t nowNanos() { return std::chrono::duration_cast<Nanos>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -59,8 +64,8 @@ bool writeAll(int fd, const void* from, std::size_t size) {
 
 class Connection {
  public:
-  Connection(std::uint16_t port, const std::string& request, HttpLoadResult& result)
-      : port_(port), request_(request), result_(result), buffer_(256 * 1024) {}
+  Connection(std::uint16_t port, const std::string& request, std::int64_t deadline, HttpLoadResult& result)
+      : port_(port), request_(request), head_(request.find("\r\n\r\n") + 4), deadline_(deadline), result_(result), buffer_(256 * 1024) {}
 
   bool connect(int epoll) {
     fd_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -79,7 +84,10 @@ class Connection {
   }
 
   void begin(int epoll, std::int64_t due) {
+    ++result_.sent;
     started_ = due;
+    begun_ = nowNanos();
+    headSent_ = 0;
     sent_ = 0;
     filled_ = 0;
     wanted_ = 0;
@@ -91,6 +99,7 @@ class Connection {
       const ssize_t put = ::send(fd_.get(), request_.data() + sent_, request_.size() - sent_, MSG_NOSIGNAL);
       if (put < 0) break;
       sent_ += static_cast<std::size_t>(put);
+      if (headSent_ == 0 && sent_ >= head_) headSent_ = nowNanos();
     }
     const bool more = sent_ < request_.size();
     if (more == waitsToWrite_) return;
@@ -109,9 +118,14 @@ class Connection {
     filled_ += static_cast<std::size_t>(got);
     if (wanted_ == 0 && !parseHead()) return filled_ == buffer_.size() ? lost(epoll) : false;
     if (filled_ < wanted_) return false;
-    if (ok_) result_.latency.record(nowNanos() - started_);
+    const std::int64_t now = nowNanos();
+    if (ok_) result_.latency.record(now - started_);
+    if (ok_ && now - begun_ <= deadline_) ++result_.inTime;
+    if (!ok_) result_.refusals.record(now - headSent_);
     ++(ok_ ? result_.requests : result_.errors);
-    return true;
+    if (sent_ == request_.size()) return true;
+    waitsToWrite_ = false;  // answered before the body was there: the rest is not sent
+    return connect(epoll);
   }
 
  private:
@@ -134,13 +148,17 @@ class Connection {
 
   std::uint16_t port_;
   const std::string& request_;
+  std::size_t head_;
+  std::int64_t deadline_;
   HttpLoadResult& result_;
   std::vector<char> buffer_;
   UniqueFd fd_;
   std::size_t sent_{0};
   std::size_t filled_{0};
   std::size_t wanted_{0};
-  std::int64_t started_{0};
+  std::int64_t started_{0};  // when it was due
+  std::int64_t begun_{0};
+  std::int64_t headSent_{0};
   bool ok_{false};
   bool waitsToWrite_{false};
 };
@@ -148,7 +166,8 @@ class Connection {
 // Which connection sends when.
 class Schedule {
  public:
-  Schedule(const TaskHeader& task, std::int64_t start) : interval_(task.rate > 0 ? 1e9 / task.rate : 0), start_(start) {}
+  Schedule(const TaskHeader& task, std::int64_t start)
+      : interval_(task.rate > 0 ? 1e9 / task.rate : 0), poisson_(task.poisson), nextDue_(static_cast<double>(start)) {}
 
   // The connection is free: it sends at once, or when the next request is due.
   void free(Connection& connection, int epoll) {
@@ -160,7 +179,8 @@ class Schedule {
       Connection* const connection = idle_.back();
       idle_.pop_back();
       connection->begin(epoll, nextDue());
-      ++sent_;
+      const double part = static_cast<double>(rng_.between(1, 1'000'000'000)) / 1e9;
+      nextDue_ += poisson_ ? -std::log(part) * interval_ : interval_;
     }
   }
   // How long to wait for events: until something is due.
@@ -171,10 +191,11 @@ class Schedule {
   }
 
  private:
-  [[nodiscard]] std::int64_t nextDue() const { return start_ + static_cast<std::int64_t>(interval_ * static_cast<double>(sent_)); }
+  [[nodiscard]] std::int64_t nextDue() const { return static_cast<std::int64_t>(nextDue_); }
   double interval_;
-  std::int64_t start_;
-  std::int64_t sent_{0};
+  bool poisson_;
+  double nextDue_;
+  Rng rng_{1};
   std::vector<Connection*> idle_;
 };
 
@@ -184,7 +205,7 @@ void work(const TaskHeader& task, const std::string& request, HttpLoadResult& re
   const std::int64_t start = nowNanos();
   Schedule schedule(task, start);
   for (int i = 0; i < task.connections; ++i) {
-    connections.push_back(std::make_unique<Connection>(task.port, request, result));
+    connections.push_back(std::make_unique<Connection>(task.port, request, task.deadline, result));
     if (connections.back()->connect(epoll.get()))
       schedule.free(*connections.back(), epoll.get());
     else
@@ -246,7 +267,8 @@ HttpLoad::~HttpLoad() {
 }
 
 Status HttpLoad::begin(const HttpLoadTask& task) {
-  const TaskHeader header{task.port, task.connections, task.duration.count(), task.ratePerSecond, task.request.size()};
+  const TaskHeader header{task.port,           task.connections, task.duration.count(), task.ratePerSecond,
+                          task.request.size(), task.poisson,     task.deadline.count()};
   if (writeAll(tasks_.get(), &header, sizeof header) && writeAll(tasks_.get(), task.request.data(), task.request.size())) return {};
   return Error{Code::Unavailable, "LoadEnded", "the load generator has ended"};
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "testing/onnx_writer.h"
@@ -102,6 +103,26 @@ std::string slow(int links) {
   for (int i = 0; i < links; ++i) m = writer.op("MatMul", {m, w});
   writer.opTo("OUTPUT0", "ReduceMean", {m}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{1}}});
   return writer.finish();
+}
+
+// A chain of products whose cost is in proportion to the rows of the input: 131,072 floating-point operations a row and link.
+std::string rows(int links) {
+  OnnxWriter writer("rows", 1);
+  writer.input("INPUT0", ElementType::Fp32, {"N", std::int64_t{64}});
+  writer.output("OUTPUT0", ElementType::Fp32, {"N", std::int64_t{1}});
+  std::string m = writer.op("MatMul", {"INPUT0", writer.normal({64, 256}, 0.125)});
+  const std::string w = writer.normal({256, 256}, 1.0 / 16);
+  for (int i = 0; i < links; ++i) m = writer.op("MatMul", {m, w});
+  writer.opTo("OUTPUT0", "ReduceMean", {m}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{1}}});
+  return writer.finish();
+}
+
+// The number behind a name such as slow_x248; 0: it is none.
+int linksOf(std::string_view name, std::string_view kind) {
+  int links = 0;
+  if (!name.starts_with(kind)) return 0;
+  const auto [end, fault] = std::from_chars(name.data() + kind.size(), name.data() + name.size(), links);
+  return fault == std::errc{} && end == name.data() + name.size() && links <= 10'000 ? links : 0;
 }
 
 enum class Activation { None, Relu, Relu6 };
@@ -251,6 +272,8 @@ Result<std::string> makeModel(std::string_view name) {
   if (name == "mlp_wide") return wideMlp();
   if (name == "slow_1ms") return slow(2);
   if (name == "slow_50ms") return slow(100);
+  if (const int links = linksOf(name, "slow_x"); links > 0) return slow(links);
+  if (const int links = linksOf(name, "rows_x"); links > 0) return rows(links);
   if (name == "mobilenet_v2") return mobilenetV2();
   if (name == "resnet50") return resnet50();
   if (name == "vgg16") return vgg16();
