@@ -6,7 +6,7 @@ namespace coterie::channel {
 
 namespace {
 
-enum class Kind : std::uint16_t { Run = 0x5201, Answer = 0x4101, Failure = 0x4601, Terminate = 0x5401 };
+enum class Kind : std::uint16_t { Run = 0x5201, Batch = 0x5202, Answer = 0x4101, Failure = 0x4601, Terminate = 0x5401 };
 
 void put(ByteWriter& writer, const TensorPlace& place) {
   writer.put(place.index);
@@ -34,27 +34,35 @@ std::size_t finish(const ByteWriter& writer) { return writer.ok() ? writer.size(
 
 std::size_t encode(const RunMessage& message, std::span<std::byte> buffer) {
   ByteWriter writer(buffer);
-  writer.put(static_cast<std::uint16_t>(Kind::Run));
+  const bool batch = message.memberCount > 1;
+  writer.put(static_cast<std::uint16_t>(batch ? Kind::Batch : Kind::Run));
+  if (batch) writer.put(message.memberCount);
   writer.put(message.inputCount);
   writer.put(message.outputCount);
   writer.put(message.generation);
   writer.put(message.cellOffset);
   writer.put(message.cellBytes);
-  for (std::size_t i = 0; i < message.inputCount; ++i) put(writer, message.inputs[i]);
+  const std::size_t places = std::size_t{message.memberCount} * message.inputCount;
+  for (std::size_t i = 0; i < places; ++i) put(writer, message.inputs[i]);
   writer.write(message.outputs.data(), message.outputCount * sizeof(std::uint16_t));
   return finish(writer);
 }
 
 bool decode(std::span<const std::byte> bytes, RunMessage& message) {
   ByteReader reader(bytes);
-  if (reader.get<std::uint16_t>() != static_cast<std::uint16_t>(Kind::Run)) return false;
+  const auto kind = static_cast<Kind>(reader.get<std::uint16_t>());
+  if (kind != Kind::Run && kind != Kind::Batch) return false;
+  message.memberCount = kind == Kind::Batch ? reader.get<std::uint16_t>() : std::uint16_t{1};
+  if (kind == Kind::Batch && (message.memberCount < 2 || message.memberCount > kMaxMembers)) return false;
   message.inputCount = reader.get<std::uint16_t>();
   message.outputCount = reader.get<std::uint16_t>();
   message.generation = reader.get<std::uint64_t>();
   message.cellOffset = reader.get<std::uint64_t>();
   message.cellBytes = reader.get<std::uint64_t>();
   if (!reader.ok() || message.inputCount > kMaxTensors || message.outputCount > kMaxTensors) return false;
-  for (std::size_t i = 0; i < message.inputCount && reader.ok(); ++i) get(reader, message.inputs[i]);
+  const std::size_t places = std::size_t{message.memberCount} * message.inputCount;
+  if (places > kMaxPlaces) return false;
+  for (std::size_t i = 0; i < places && reader.ok(); ++i) get(reader, message.inputs[i]);
   reader.read(message.outputs.data(), message.outputCount * sizeof(std::uint16_t));
   return reader.complete();
 }

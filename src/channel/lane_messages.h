@@ -13,12 +13,15 @@
 #include <string>
 
 #include "base/result.h"
+#include "model/batching.h"
 
 namespace coterie::channel {
 
-inline constexpr std::size_t kMaxTensors = 64;
+inline constexpr std::size_t kMaxTensors = 64;  // of one request, each way
+inline constexpr std::size_t kMaxMembers = kMostBatch;
+inline constexpr std::size_t kMaxPlaces = kMostBatchTensors;  // input tensors of all members of a run
 inline constexpr std::size_t kMaxRank = 16;
-inline constexpr std::size_t kMaxLaneMessage = 16 * 1024;
+inline constexpr std::size_t kMaxLaneMessage = 40 * 1024;  // a run of kMaxPlaces inputs of kMaxRank dimensions fits
 inline constexpr std::size_t kMaxErrorText = 1024;
 
 struct TensorPlace {
@@ -34,10 +37,12 @@ struct RunMessage {
   std::uint64_t generation{0};
   std::uint64_t cellOffset{0};  // the response cell to write to
   std::uint64_t cellBytes{0};
-  std::uint16_t inputCount{0};
+  std::uint16_t memberCount{1};
+  std::uint16_t inputCount{0};  // of each member
   std::uint16_t outputCount{0};
-  std::array<TensorPlace, kMaxTensors> inputs{};
+  std::array<TensorPlace, kMaxPlaces> inputs{};  // the first member's, then the second's, ...
   std::array<std::uint16_t, kMaxTensors> outputs{};
+  [[nodiscard]] std::span<const TensorPlace> inputsOf(std::size_t member) const { return {inputs.data() + member * inputCount, inputCount}; }
 };
 
 struct AnswerMessage {

@@ -24,6 +24,7 @@ class LocalBackend::LocalAnswer final : public Answer {
   LocalAnswer& operator=(const LocalAnswer&) = delete;
   ~LocalAnswer() override { releaseCell(); }
   [[nodiscard]] std::span<const OutputTensor> outputs() const override { return outputs_; }
+  [[nodiscard]] bool copied() const override { return cell_ < 0; }
 
   void add(int output, std::span<const std::int64_t> dims, std::uint64_t offset, std::uint64_t length) {
     outputs_.push_back({output, Shape(dims.begin(), dims.end()), instance_->answers->bytes().subspan(offset, length)});
@@ -148,26 +149,42 @@ void LocalBackend::reject(Completion completion, Error error, bool neverStarted)
   loop_.post([outcome, completion = std::move(completion)] { completion(std::move(*outcome)); });
 }
 
-// Fills outgoing_ from the request, as far as the request is sound.
-Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
-  const auto bad = [](const char* what) { return Error{Code::InvalidArgument, "BadRequest", what}; };
-  if (request.inputs.size() > kMaxTensors || request.outputs.size() > kMaxTensors) return bad("too many tensors in one request");
-  const auto* cell = static_cast<const RequestArena::Cell*>(request.cell.get());
-  const std::uint64_t room = cell == nullptr ? 0 : request.cell->bytes().size();
-  RunMessage& message = *outgoing_;
-  message.inputCount = static_cast<std::uint16_t>(request.inputs.size());
-  message.outputCount = static_cast<std::uint16_t>(request.outputs.size());
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    const InputTensor& input = request.inputs[i];
-    TensorPlace& place = message.inputs[i];
-    if (input.shape.size() > kMaxRank) return bad("a tensor has too many dimensions");
+namespace {
+Error badRequest(const char* what) { return {Code::InvalidArgument, "BadRequest", what}; }
+
+// Writes where one member's tensors lie.
+Status place(const RunMember& member, std::span<TensorPlace> places) {
+  const auto* cell = static_cast<const RequestArena::Cell*>(member.cell.get());
+  const std::uint64_t room = cell == nullptr ? 0 : member.cell->bytes().size();
+  for (std::size_t i = 0; i < member.inputs.size(); ++i) {
+    const InputTensor& input = member.inputs[i];
+    TensorPlace& to = places[i];
+    if (input.shape.size() > kMaxRank) return badRequest("a tensor has too many dimensions");
     if (input.offset % kTensorAlignment != 0 || input.offset > room || input.length > room - input.offset)
-      return bad("a tensor lies outside its cell");
-    place.index = static_cast<std::uint16_t>(input.input);
-    place.rank = static_cast<std::uint16_t>(input.shape.size());
-    place.offset = (cell == nullptr ? 0 : cell->offset()) + input.offset;
-    place.length = input.length;
-    std::copy(input.shape.begin(), input.shape.end(), place.dims.begin());
+      return badRequest("a tensor lies outside its cell");
+    to.index = static_cast<std::uint16_t>(input.input);
+    to.rank = static_cast<std::uint16_t>(input.shape.size());
+    to.offset = (cell == nullptr ? 0 : cell->offset()) + input.offset;
+    to.length = input.length;
+    std::copy(input.shape.begin(), input.shape.end(), to.dims.begin());
+  }
+  return {};
+}
+}  // namespace
+
+// Fills outgoing_ from the request, as far as the request is sound. That members agree is the worker's to check: it is the one that joins them.
+Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
+  const std::size_t members = request.members.size();
+  const std::size_t inputs = members == 0 ? 0 : request.members.front().inputs.size();
+  if (members == 0 || members > kMaxMembers) return badRequest("a run has 1 to 64 requests");
+  if (inputs > kMaxTensors || inputs * members > kMaxPlaces || request.outputs.size() > kMaxTensors) return badRequest("too many tensors in one run");
+  RunMessage& message = *outgoing_;
+  message.memberCount = static_cast<std::uint16_t>(members);
+  message.inputCount = static_cast<std::uint16_t>(inputs);
+  message.outputCount = static_cast<std::uint16_t>(request.outputs.size());
+  for (std::size_t i = 0; i < members; ++i) {
+    if (request.members[i].inputs.size() != inputs) return badRequest("requests of one run have other numbers of inputs");
+    if (Status s = place(request.members[i], std::span(message.inputs).subspan(i * inputs, inputs)); !s.ok()) return s;
   }
   for (std::size_t i = 0; i < request.outputs.size(); ++i) message.outputs[i] = static_cast<std::uint16_t>(request.outputs[i]);
   lane.cell = lane.held[0] ? 1 : 0;  // one is always free: see finish()
@@ -195,7 +212,8 @@ void LocalBackend::run(const LaneRef& ref, RunRequest request, Completion comple
   ++lane->generation;
   lane->busy = true;
   lane->completion = std::move(completion);
-  lane->input = std::move(request.cell);
+  lane->inputs.clear();
+  for (RunMember& member : request.members) lane->inputs.push_back(std::move(member.cell));
   lane->wanted = std::move(request.outputs);
   lane->started = loop_.clock().now();
   lane->maxRun = request.maxRun;
@@ -283,7 +301,7 @@ void LocalBackend::complete(Lane& lane, RunOutcome outcome) {
   Instance& instance = *lane.instance;
   const std::shared_ptr<Instance> keep = instances_.at(instance.id);  // the completion may remove it
   const Completion completion = std::exchange(lane.completion, nullptr);
-  lane.input.reset();
+  lane.inputs.clear();
   lane.busy = false;
   --running_;
   const std::shared_ptr<bool> alive = alive_;

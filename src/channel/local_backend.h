@@ -1,15 +1,16 @@
 // ModelBackend over our own worker processes: one socket per lane, tensors in shared memory.
 //
-// A run is one message to the lane's socket and one message back; nothing is handed over inside either process. A lane holds one request at a time.
-// Its two response cells alternate: while an answer is still being read the other cell serves the next run; if both would be held, the answer is
-// copied out of the arena instead, so that a slow client never stops a lane. Input cells belong to their run until the worker has answered or is
-// known to be dead (quarantine). Everything a worker sends is checked before it is believed: generation, outputs asked for, ranks, dimensions against
-// the signature, lengths against shapes, places against the lane's own cell. BYTES answers are copied and walked. A breach is reported once through
-// Supervision::misbehaved, which must end the instance; until then its lanes stay silent. What it says of its waiting and CPU time, which others pay
-// for, is bounded by the kernel's word (process_watch.h). How a run ended when its worker died: with the request unread in the socket the kernel
-// answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed); what the kernel cannot tell counts as crashed. A run longer than its maxRun
-// is asked to stop, and a second later the instance is reported RunTimedOut; an instance that has a run and does nothing is reported silent long
-// before. Cost: two system calls a run, no locks. Thread rule: everything on the gateway's loop. The loop and the supervision outlive the backend.
+// A run is one message to the lane's socket and one message back; nothing is handed over inside either process. A lane holds one run at a time, of
+// one request or several. Its two response cells alternate: while an answer is still being read the other cell serves the next run; if both would
+// be held, the answer is copied out of the arena instead, so that a slow client never stops a lane. Input cells belong to their run until the
+// worker has answered or is known to be dead (quarantine). Everything a worker sends is checked before it is believed: generation, outputs asked
+// for, ranks, dimensions against the signature, lengths against shapes, places against the lane's own cell. BYTES answers are copied and walked. A
+// breach is reported once through Supervision::misbehaved, which must end the instance; until then its lanes stay silent. What it says of its
+// waiting and CPU time, which others pay for, is bounded by the kernel's word (process_watch.h). How a run ended when its worker died: with the
+// request unread in the socket the kernel answers ECONNRESET (neverStarted), else end-of-file (instanceCrashed); what the kernel cannot tell
+// counts as crashed. A run longer than its maxRun is asked to stop, and a second later the instance is reported RunTimedOut; an instance that has
+// a run and does nothing is reported silent long before. Cost: two system calls a run, no locks. Thread rule: everything on the gateway's loop.
+// The loop and the supervision outlive the backend.
 #pragma once
 
 #include <cstdint>

@@ -27,11 +27,11 @@ struct LocalBackend::Lane {
 
   // The run in progress.
   bool busy{false};
-  Completion completion;  // empty: whoever wanted it has been told that it never started
-  std::shared_ptr<InputCell> input;
-  std::vector<int> wanted;      // outputs asked for
-  std::uint64_t generation{0};  // of the run in progress or the last one
-  int cell{0};                  // response cell of the run
+  Completion completion;                           // empty: whoever wanted it has been told that it never started
+  std::vector<std::shared_ptr<InputCell>> inputs;  // of each request in it
+  std::vector<int> wanted;                         // outputs asked for
+  std::uint64_t generation{0};                     // of the run in progress or the last one
+  int cell{0};                                     // response cell of the run
   Instant started{};
   Nanos maxRun{};
   bool stopWanted{false};   // terminate() was called

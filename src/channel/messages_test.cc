@@ -2,6 +2,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/rng.h"
 #include "channel/answer_check.h"
@@ -30,9 +31,10 @@ TEST(LaneMessages, ComeBackAsTheyWereAndNotWhenCutOrExtended) {
     run.generation = rng();
     run.cellOffset = rng();
     run.cellBytes = rng();
-    run.inputCount = static_cast<std::uint16_t>(rng.between(0, kMaxTensors));
+    run.memberCount = static_cast<std::uint16_t>(rng.between(1, 6));
+    run.inputCount = static_cast<std::uint16_t>(rng.between(0, static_cast<std::int64_t>(std::min(kMaxTensors, kMaxPlaces / run.memberCount))));
     run.outputCount = static_cast<std::uint16_t>(rng.between(0, kMaxTensors));
-    for (std::size_t i = 0; i < run.inputCount; ++i) run.inputs[i] = place(rng);
+    for (std::size_t i = 0; i < std::size_t{run.memberCount} * run.inputCount; ++i) run.inputs[i] = place(rng);
     for (std::size_t i = 0; i < run.outputCount; ++i) run.outputs[i] = static_cast<std::uint16_t>(rng());
     std::vector<std::byte> buffer(kMaxLaneMessage + 1);
     const std::size_t size = encode(run, buffer);
@@ -48,6 +50,39 @@ TEST(LaneMessages, ComeBackAsTheyWereAndNotWhenCutOrExtended) {
     AnswerMessage other;
     RC_ASSERT(!decode(bytes, other));
   }));
+}
+
+TEST(LaneMessages, TheLargestRunFitsAndLargerOnesAreRefused) {
+  RunMessage run;
+  run.memberCount = kMaxMembers;
+  run.inputCount = kMaxPlaces / kMaxMembers;
+  run.outputCount = kMaxTensors;
+  for (TensorPlace& place : run.inputs) place.rank = kMaxRank;
+  std::vector<std::byte> buffer(kMaxLaneMessage);
+  const std::size_t size = encode(run, buffer);
+  ASSERT_GT(size, 0U);
+  RunMessage back;
+  ASSERT_TRUE(decode(std::span<const std::byte>(buffer).first(size), back));
+  EXPECT_EQ(back.inputsOf(kMaxMembers - 1).data(), &back.inputs[kMaxPlaces - run.inputCount]);
+  // The numbers of members and of inputs follow the kind.
+  const auto changed = [&](std::size_t at, std::uint16_t to) {
+    std::vector<std::byte> other(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(size));
+    std::memcpy(other.data() + at, &to, sizeof to);
+    return decode(other, back);
+  };
+  EXPECT_FALSE(changed(2, kMaxMembers + 1));
+  EXPECT_FALSE(changed(4, kMaxPlaces / kMaxMembers + 1));
+  // Without inputs the length is right for any number of members.
+  run.inputCount = 0;
+  buffer.resize(encode(run, buffer));
+  const auto ofMembers = [&](std::uint16_t members) {
+    std::memcpy(buffer.data() + 2, &members, sizeof members);
+    return decode(buffer, back);
+  };
+  EXPECT_TRUE(ofMembers(2));
+  EXPECT_FALSE(ofMembers(1)) << "one has a form of its own";
+  EXPECT_FALSE(ofMembers(0));
+  EXPECT_FALSE(ofMembers(kMaxMembers + 1));
 }
 
 TEST(LaneMessages, AFailuresTextIsCutAndItsCodeIsChosenByUs) {

@@ -49,6 +49,7 @@ class FakeRuntime final : public ContainerRuntime {
     made.steadyMemory = steady;
     made.peakMemory = peak;
     made.missingSandbox = missingSandbox;
+    made.signature = signature;
     const InstanceSpec& spec = running.at(id);
     made.width = spec.width;
     const auto timed = [&](int width) {
@@ -69,6 +70,7 @@ class FakeRuntime final : public ContainerRuntime {
   std::vector<InstanceSpec> starts;
   std::vector<InstanceId> stops;
   std::vector<std::string> missingSandbox;
+  ModelSignature signature;       // of every model
   std::map<int, Nanos> runTimes;  // of every model, by width
   Bytes form;                     // of what is prepared; 0: runs over it would not be worth it
   bool refuse{false};

@@ -38,6 +38,35 @@ TEST_F(Lifecycle, FromAnObjectToAServingInstance) {
   EXPECT_TRUE(happened("a", "Serving"));
 }
 
+TEST_F(Lifecycle, WhatAModelCannotDoTogetherIsSaidAndOnlyWhereItWasAskedFor) {
+  runtime.signature = {{{"x", ElementType::Fp32, {1, 3}, false}}, {{"y", ElementType::Fp32, {kDynamic, 3}, false}}};
+  putService("a");
+  settle();
+  EXPECT_EQ(condition("a", "Batched"), "none");
+  putService("a", [](ModelServiceSpec& s) { s.maxBatch = 8; });
+  settle();
+  EXPECT_EQ(condition("a", "Batched"), "False/NotBatchable");
+  EXPECT_NE(message("a", "Batched").find("input \"x\" has a fixed first dimension, 1"), std::string::npos) << message("a", "Batched");
+  EXPECT_TRUE(happened("a", "NotBatchable"));
+  EXPECT_EQ(condition("a", "Ready"), "True/Serving") << "it serves, one by one";
+  putService("a");
+  settle();
+  EXPECT_EQ(condition("a", "Batched"), "none");
+}
+
+TEST_F(Lifecycle, HowManyMayRunAsOneIsSaid) {
+  runtime.signature = {{{"x", ElementType::Fp32, {kDynamic, 3}, false}}, {{"y", ElementType::Fp32, {kDynamic, 3}, false}}};
+  putService("a", [](ModelServiceSpec& s) { s.maxBatch = 64; });
+  EXPECT_EQ(condition("a", "Batched"), "Unknown/Waiting");
+  settle();
+  EXPECT_EQ(condition("a", "Batched"), "True/Batched");
+  for (int i = 0; i < 7; ++i) runtime.signature.inputs.push_back({"more", ElementType::Int64, {kDynamic}, false});
+  putService("b", [](ModelServiceSpec& s) { s.maxBatch = 64; });
+  settle();
+  EXPECT_EQ(condition("b", "Batched"), "True/SmallerBatches");
+  EXPECT_NE(message("b", "Batched").find("up to 32 requests"), std::string::npos) << message("b", "Batched");
+}
+
 TEST_F(Lifecycle, AnIdleControllerDoesNothing) {
   putService("a");
   settle();

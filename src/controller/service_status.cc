@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "controller/instance_reconciler.h"
+#include "model/batching.h"
 #include "model/owned_floor.h"
 #include "objects/encode.h"
 #include "objects/quantity.h"
@@ -129,6 +130,26 @@ Condition sandboxed(const ServiceRecord& record) {
   return condition;
 }
 
+// Only of a service that asks for it: what the model's signature allows of it.
+Condition batched(const ServiceRecord& record) {
+  const int wanted = record.service.spec.maxBatch;
+  Condition condition{"Batched", ConditionStatus::Unknown, record.generation, 0, "Waiting", noneRuns(record)};
+  const auto loaded = std::find_if(record.instances.begin(), record.instances.end(),
+                                   [&](const InstanceRecord& i) { return i.loaded() && i.version == record.version; });
+  if (loaded == record.instances.end()) return condition;
+  const int most = std::min(wanted, mostInBatch(loaded->ready.signature));
+  condition.status = most > 1 ? ConditionStatus::True : ConditionStatus::False;
+  condition.reason = most == wanted ? "Batched" : most > 1 ? "SmallerBatches" : "NotBatchable";
+  condition.message = "up to " + std::to_string(most) + " requests run as one, where that is measured to cost less than one by one";
+  if (const auto why = whyNoBatches(loaded->ready.signature)) {
+    condition.message = *why + ": each request runs alone; leave batching out, or export the model with an open first dimension";
+  } else if (most < wanted) {
+    condition.message += "; the model's " + std::to_string(loaded->ready.signature.inputs.size()) + " inputs leave no room for " +
+                         std::to_string(wanted) + " in a message to the worker";
+  }
+  return condition;
+}
+
 // True: as many instances serve as the spec demands, be it by an earlier form of the spec while this one waits or is refused.
 Condition readyOf(const ServiceRecord& record) {
   const int serving = countServing(record);
@@ -163,7 +184,12 @@ Condition readyOf(const ServiceRecord& record) {
 void InstanceReconciler::setConditions(ServiceRecord& record) {
   const std::int64_t now = ports_.loop.clock().wall().micros;
   std::set<std::pair<std::string, std::string>> told;
-  for (const Condition& condition : {readyOf(record), modelLoaded(record), allocated(record, ports_.allocation), sandboxed(record)}) {
+  std::vector<Condition> all{readyOf(record), modelLoaded(record), allocated(record, ports_.allocation), sandboxed(record)};
+  if (record.service.spec.maxBatch > 1)
+    all.push_back(batched(record));
+  else
+    std::erase_if(record.conditions, [](const Condition& condition) { return condition.type == "Batched"; });
+  for (const Condition& condition : all) {
     const Condition* before = objects::findCondition(record.conditions, condition.type);
     const bool known = before != nullptr;
     const auto [last, fresh] = record.toldConditions.try_emplace(condition.type);

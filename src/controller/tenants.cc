@@ -27,6 +27,7 @@ TenantDirectory::TenantDirectory(const std::vector<StoredObject>& objects) {
       }
       view.spec.weight = spec->weight;
       view.spec.band = spec->band;
+      view.spec.sharesBatches = spec->sharesBatches;
       view.spec.quota = spec->quota;
     }
     tenants_.emplace(view.name, std::move(view));

@@ -224,6 +224,7 @@ void Gateway::Core::tellStation(Deployment& deployment, const Tenant& tenant) {
   dispatch::TenantOptions options;
   options.weight = tenant.settings.weight;
   options.band = tenant.settings.band;
+  options.sharesBatches = tenant.settings.sharesBatches;
   deployment.station.setTenant(tenant.id, tenant.name.value, options);
 }
 
@@ -308,6 +309,7 @@ void Gateway::Core::setLanes(const ServiceName& name, InstanceId instance, LaneA
 
 void Gateway::Core::endedFromOutside(InstanceId instance) {
   for (const auto& [name, service] : services_) service->crashes.notItsFault(instance);
+  for (const auto& deployment : deployments_) deployment->endedFromOutside(instance);
 }
 
 void Gateway::Core::lanesChanged(Deployment& deployment) {
@@ -376,13 +378,15 @@ GatewaySnapshot Gateway::Core::snapshot() const {
       row.recentTotal.merge(statistics.recentTotal.read(now()));
       row.callers.push_back({statistics, tenants_[static_cast<std::size_t>(caller.value)]->name});
     }
+    row.runs = service->runs;
+    row.batching = service->settings.maxBatch > 1;
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {
       if (deployment->service != service) continue;
       row.queued += deployment->station.view().queued() + static_cast<std::int64_t>(deployment->waitingRoom.size());
       row.queuedBytes += deployment->station.view().queuedBytes() + deployment->waitingBytes;
-      row.inFlight += deployment->busyOwn + deployment->busyLoan;
+      row.inFlight += deployment->station.view().demand(deployment->stationService, now()).inFlight;
       row.ownLanes += deployment->presentLanes(LaneClass::Own);
       row.openOwnLanes += deployment->openLanes(LaneClass::Own);
       row.openLoanLanes += deployment->openLanes(LaneClass::Loan);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -65,6 +66,8 @@ class Gateway::Core final : public DeploymentEvents {
     std::uint32_t index{0};
     std::uint32_t generation{0};
   };
+
+  using Answers = Result<std::vector<std::shared_ptr<const Answer>>>;  // of one run, one for each that ran
 
   // core.cc
   [[nodiscard]] Instant now() const { return loop_.clock().now(); }
@@ -130,14 +133,20 @@ class Gateway::Core final : public DeploymentEvents {
   // core_run.cc
   void admit(Inference& inference);
   void enqueue(Inference& inference);
+  [[nodiscard]] std::uint64_t batchKeyOf(Inference& inference);
   void wait(Inference& inference);
   void dismissWaiting(Deployment& deployment);
   [[nodiscard]] Inference* mostOf(const Deployment& deployment, const Inference& newcomer);
   void leaveWaitingRoom(Inference& inference);
   void pump(Deployment& deployment);
-  void run(Deployment& deployment, const dispatch::Dispatch& dispatch);
-  void completed(Inference& inference, RunOutcome outcome);
-  void respond(Inference& inference, std::unique_ptr<Answer> result);
+  void run(Deployment& deployment, std::span<const dispatch::Dispatch> together);
+  void start(Inference& inference, const dispatch::Dispatch& dispatch);
+  void completed(Inference& first, RunOutcome outcome);
+  [[nodiscard]] Answers answersTo(const std::vector<Ticket>& members, RunOutcome& outcome);
+  void countRun(Service& service, const std::vector<Ticket>& members, Nanos took);
+  void runAgain(Deployment& deployment, const std::vector<Ticket>& members);
+  void finish(Inference& inference, const RunOutcome& outcome, Result<std::shared_ptr<const Answer>> answer);
+  void respond(Inference& inference, std::shared_ptr<const Answer> answer);
   struct Written;
   bool countAnswer(Inference& inference, std::uint64_t bytes);
   void send(Inference& inference, Written written);
@@ -146,7 +155,7 @@ class Gateway::Core final : public DeploymentEvents {
   void refuse(Inference& inference, const Refused& refused);
   void end(Inference& inference, int status, std::string_view reason);
   void uncharge(Inference& inference);
-  void terminate(Inference& inference);
+  void abandon(Inference& inference);
   void arm(Deployment& deployment, Instant when);
   void onTimer(Deployment& deployment);
 

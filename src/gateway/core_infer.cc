@@ -183,7 +183,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.requestId = std::move(call.requestId);
   inference.arrived = call.now;
   inference.deadline = deadline();
-  inference.answered = inference.terminating = inference.retried = inference.helping = inference.packed = false;
+  inference.answered = inference.retried = inference.helping = inference.packed = false;
   const bool plain =
       !head.chunked && (headerOf(head, "Content-Encoding").empty() || http::equalsIgnoreCase(headerOf(head, "Content-Encoding"), "identity"));
   if (plain)

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "gateway/batching.h"
 #include "gateway/core.h"
 
 namespace coterie::gateway {
@@ -31,6 +33,23 @@ Refused noInstance(const ServiceSettings& settings, std::string_view otherwise, 
   Refused refused = told ? notReady(settings.notReadyReason, settings.notReadyMessage) : notReady("ServiceNotReady", std::string(otherwise));
   if (settings.noInstanceBefore > now) refused.retryAfter = (settings.noInstanceBefore - now) * 5 / 4;
   return refused;
+}
+
+// A batch that was too much for its worker, or that the model did not take for one of independent rows, is not tried like that again.
+void whatBatchesTeach(Deployment& deployment, std::size_t members, InstanceId instance, const RunOutcome& outcome, const Error& error) {
+  if (error.reason == "RowsDiffer") {
+    log::warning("gateway", deployment.service->name.path() + ": " + error.message + "; leave batching out of its spec");
+    deployment.limitBatches(1);
+  } else if (outcome.instanceCrashed) {
+    deployment.limitBatchesAfterCrash(static_cast<int>(members / 2), instance);
+  } else if (error.reason == "AnswerTooLarge" || error.reason == "OutOfMemory") {
+    deployment.limitBatches(static_cast<int>(members / 2));
+  }
+}
+
+Result<std::shared_ptr<const Answer>> one(const Result<std::vector<std::shared_ptr<const Answer>>>& answers, std::size_t member) {
+  if (!answers.ok()) return answers.error();
+  return (*answers)[member];
 }
 }  // namespace
 
@@ -122,10 +141,19 @@ void Gateway::Core::enqueue(Inference& inference) {
   request.inputElements = inference.elements;
   request.bytes = Bytes(static_cast<std::int64_t>(inference.request.cellBytes));
   request.cookie = inference.index;
+  request.batchKey = batchKeyOf(inference);
   const dispatch::Admission admission = station.enqueue(request, now());
   if (!admission.accepted()) return refuse(inference, refusedBy(admission.refusal));
   inference.stage = Stage::Queued;
   inference.handle = admission.handle;
+}
+
+// What was running when an instance crashed, alone or with others, runs alone from then on.
+std::uint64_t Gateway::Core::batchKeyOf(Inference& inference) {
+  if (!inference.deployment->batches()) return 0;
+  CrashMemory& crashes = inference.service->crashes;
+  if (!crashes.empty(now()) && crashes.suspects(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) return 0;
+  return batchKey(inference.inputs, inference.request.outputs);
 }
 
 // --- Lanes ---
@@ -141,7 +169,11 @@ void Gateway::Core::pump(Deployment& deployment) {
     deployment.pumpAgain = false;
     deployment.decisions.clear();
     deployment.station.next(now(), deployment.decisions);
-    for (std::size_t i = 0; i < deployment.decisions.dispatches.size(); ++i) run(deployment, deployment.decisions.dispatches[i]);
+    const std::span<const dispatch::Dispatch> all = deployment.decisions.dispatches;
+    for (std::size_t i = 0, next = 0; i < all.size(); i = next) {
+      for (next = i + 1; next < all.size() && all[next].together;) ++next;
+      run(deployment, all.subspan(i, next - i));
+    }
     for (std::size_t i = 0; i < deployment.decisions.drops.size(); ++i) {
       const dispatch::Drop drop = deployment.decisions.drops[i];
       refuse(*inferences_[drop.cookie], refusedBy(drop.refusal));
@@ -152,8 +184,31 @@ void Gateway::Core::pump(Deployment& deployment) {
   publishLoad(deployment);
 }
 
-void Gateway::Core::run(Deployment& deployment, const dispatch::Dispatch& dispatch) {
-  Inference& inference = *inferences_[dispatch.cookie];
+// Those that the station put together run as one.
+void Gateway::Core::run(Deployment& deployment, std::span<const dispatch::Dispatch> together) {
+  Lane& lane = deployment.lanes[together.front().slotCookie];
+  const Inference& first = *inferences_[together.front().cookie];
+  lane.terminating = false;
+  ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
+  RunRequest request;
+  request.maxRun = deployment.service->settings.maxRun;
+  request.members.reserve(together.size());
+  request.outputs.reserve(first.request.outputs.size());
+  for (const oip::RequestOutput& output : first.request.outputs) request.outputs.push_back(output.output);
+  for (const dispatch::Dispatch& each : together) {
+    Inference& inference = *inferences_[each.cookie];
+    start(inference, each);
+    request.members.push_back({inference.cell, inference.inputs});
+  }
+  deployment.backend.run(lane.info.ref, std::move(request), [self = self_, ticket = ticketOf(first)](RunOutcome outcome) {
+    if (*self == nullptr) return;
+    Inference* const finished = (*self)->at(ticket);
+    if (finished != nullptr) (*self)->completed(*finished, std::move(outcome));
+  });
+}
+
+void Gateway::Core::start(Inference& inference, const dispatch::Dispatch& dispatch) {
+  Deployment& deployment = *inference.deployment;
   Lane& lane = deployment.lanes[dispatch.slotCookie];
   inference.stage = Stage::Running;
   inference.lane = static_cast<std::uint32_t>(dispatch.slotCookie);
@@ -161,49 +216,93 @@ void Gateway::Core::run(Deployment& deployment, const dispatch::Dispatch& dispat
   uncharge(inference);
   inference.service->callers[inference.tenant->id].queue.record((inference.dispatchedAt - inference.queuedAt).count());
   inference.instance = lane.info.ref.instance;
-  lane.inference = inference.index;
-  ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
+  lane.inferences.push_back(inference.index);
   arm(deployment, inference.deadline);
-
-  RunRequest request{inference.cell, inference.inputs, {}, inference.service->settings.maxRun};
-  request.outputs.reserve(inference.request.outputs.size());
-  for (const oip::RequestOutput& output : inference.request.outputs) request.outputs.push_back(output.output);
-  deployment.backend.run(lane.info.ref, std::move(request), [self = self_, ticket = ticketOf(inference)](RunOutcome outcome) {
-    if (*self == nullptr) return;
-    Inference* const finished = (*self)->at(ticket);
-    if (finished != nullptr) (*self)->completed(*finished, std::move(outcome));
-  });
 }
 
-void Gateway::Core::completed(Inference& inference, RunOutcome outcome) {
-  Deployment& deployment = *inference.deployment;
-  Lane& lane = deployment.lanes[inference.lane];
+// What ran on the lane of `first`, alone or with others, has ended: one settlement for all, then the lane's next request, then their answers.
+void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
+  Deployment& deployment = *first.deployment;
+  Lane& lane = deployment.lanes[first.lane];
+  std::vector<Ticket> members;
+  for (const std::uint32_t index : std::exchange(lane.inferences, {})) members.push_back(ticketOf(*inferences_[index]));
   const bool own = lane.info.laneClass == LaneClass::Own;
-  lane.inference = kNoInference;
   --(own ? deployment.busyOwn : deployment.busyLoan);
-  ServiceLoad& load = *inference.service->load;
+  ServiceLoad& load = *deployment.service->load;
   (own ? load.ownCpuNanos : load.loanCpuNanos).fetch_add(std::max<std::int64_t>(outcome.cpu.count(), 0), std::memory_order_relaxed);
 
+  Answers answers = answersTo(members, outcome);
   auto how = dispatch::Outcome::Succeeded;
   if (outcome.neverStarted)
     how = dispatch::Outcome::NeverStarted;
   else if (outcome.instanceCrashed)
     how = dispatch::Outcome::Crashed;
-  else if (!outcome.answer.ok())
-    how = inference.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
-  if (!outcome.neverStarted) inference.service->callers[inference.tenant->id].run.record((now() - inference.dispatchedAt).count());
+  else if (!answers.ok())
+    how = lane.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
+  if (!outcome.neverStarted) countRun(*deployment.service, members, now() - first.dispatchedAt);
   if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
-  deployment.station.completed(inference.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now());
-  inference.handle = {};
-  inference.stage = Stage::Reading;  // neither queued nor running
-  pump(deployment);                  // the lane's next request first, then this one's answer
+  if (members.size() > 1 && !answers.ok()) whatBatchesTeach(deployment, members.size(), first.instance, outcome, answers.error());
+  if (deployment.station.completed(first.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now())) return runAgain(deployment, members);
 
-  if (outcome.answer.ok() && !inference.answered)
-    respond(inference, std::move(*outcome.answer));
+  for (const Ticket& member : members) {
+    Inference& inference = *at(member);
+    inference.handle = {};
+    inference.stage = Stage::Reading;  // neither queued nor running
+  }
+  pump(deployment);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    // The answer to one may bring the end of another: a client may leave, and its place be taken.
+    if (Inference* const inference = at(members[i])) finish(*inference, outcome, one(answers, i));
+  }
+}
+
+// Of all callers together, and to each of them what it had in it.
+void Gateway::Core::countRun(Service& service, const std::vector<Ticket>& members, Nanos took) {
+  service.runs.record(members.size(), took);
+  std::map<TenantId, std::size_t> own;
+  for (const Ticket& member : members) ++own[at(member)->tenant->id];
+  for (const auto& [caller, requests] : own) service.callers[caller].ran(requests, took);
+}
+
+// Each one's part of what the run answered.
+Gateway::Core::Answers Gateway::Core::answersTo(const std::vector<Ticket>& members, RunOutcome& outcome) {
+  if (!outcome.answer.ok()) return outcome.answer.error();
+  auto answer = std::shared_ptr<const Answer>(std::move(*outcome.answer));
+  if (members.size() == 1) {
+    const Inference& alone = *at(members.front());
+    if (alone.deployment->batches() && rowsOf(alone.inputs) > 0) alone.deployment->sawRows(keepsRows(*answer, rowsOf(alone.inputs)));
+    return std::vector{std::move(answer)};
+  }
+  std::vector<std::int64_t> rows;
+  for (const Ticket& member : members) rows.push_back(rowsOf(at(member)->inputs));
+  return takeApart(answer, rows);
+}
+
+// As one they failed, and it may be the fault of one of them, or of their number: each that is waited for goes back to its queue, to be run alone.
+void Gateway::Core::runAgain(Deployment& deployment, const std::vector<Ticket>& members) {
+  for (const Ticket& member : members) {
+    Inference& inference = *at(member);
+    if (inference.answered) {
+      inference.handle = {};
+      inference.stage = Stage::Reading;
+      release(inference);
+      continue;
+    }
+    inference.stage = Stage::Queued;
+    inference.queuedAt = now();
+    inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
+    limits_.queueAgain(inference.tenant->id, Bytes(inference.charged));
+  }
+  pump(deployment);
+}
+
+void Gateway::Core::finish(Inference& inference, const RunOutcome& outcome, Result<std::shared_ptr<const Answer>> answer) {
+  if (answer.ok() && !inference.answered)
+    respond(inference, std::move(*answer));
   else if (outcome.neverStarted || outcome.instanceCrashed)
     crashedOrLost(inference, outcome);
   else if (!inference.answered)
-    refuse(inference, {outcome.answer.error(), {}, {}, 0});
+    refuse(inference, {answer.error(), {}, {}, 0});
   else
     release(inference);
 }
@@ -230,13 +329,13 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
   pump(deployment);
 }
 
-void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result) {
+void Gateway::Core::respond(Inference& inference, std::shared_ptr<const Answer> answer) {
   const ModelSignature& signature = inference.deployment->backend.signature();
-  const auto answer = std::shared_ptr<const Answer>(std::move(result));
   const std::span<const OutputTensor> outputs = answer->outputs();
   const auto& wanted = inference.request.outputs;
-  if (outputs.size() != wanted.size())
-    return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered another number of outputs than it was asked for"}, {}, {}, 0});
+  if (!std::equal(outputs.begin(), outputs.end(), wanted.begin(), wanted.end(),
+                  [](const auto& has, const auto& asked) { return has.output == asked.output; }))
+    return refuse(inference, {{Code::Internal, "InvalidOutput", "the instance answered other outputs than it was asked for"}, {}, {}, 0});
   std::vector<oip::OutputView> views;
   views.reserve(outputs.size());
   std::size_t asJson = 0;
@@ -248,7 +347,7 @@ void Gateway::Core::respond(Inference& inference, std::unique_ptr<Answer> result
   }
   if (!countAnswer(inference, all)) return;
   // Of the inference only what nobody changes before it is released.
-  const auto write = [answer, views = std::move(views), &model = inference.model, &id = inference.request.id] {
+  const auto write = [answer = std::move(answer), views = std::move(views), &model = inference.model, &id = inference.request.id] {
     Written written{{}, {}, answer};
     written.status = oip::writeInferResponse(model, oip::kModelVersion, id, views, written.text);
     return written;
@@ -323,15 +422,17 @@ void Gateway::Core::clientGone(Inference& inference) {
   if (inference.answered) return;
   Deployment& deployment = *inference.deployment;
   if (inference.stage == Stage::Waiting) leaveWaitingRoom(inference);
-  if (inference.stage == Stage::Queued) deployment.station.cancel(inference.handle, now());
-  if (inference.stage == Stage::Running) terminate(inference);
+  if (inference.stage == Stage::Queued || inference.stage == Stage::Running) abandon(inference);
   refuse(inference, {{Code::Cancelled, "ClientGone", "the client closed the connection"}, {}, {}, 0});
   publishLoad(deployment);
 }
 
-void Gateway::Core::terminate(Inference& inference) {
-  if (std::exchange(inference.terminating, true)) return;
-  inference.deployment->backend.terminate(inference.deployment->lanes[inference.lane].info.ref);
+// Nobody waits for it any more. The lane is told to stop only if that holds for all that run there as one.
+void Gateway::Core::abandon(Inference& inference) {
+  Deployment& deployment = *inference.deployment;
+  if (deployment.station.cancel(inference.handle, now()) != dispatch::CancelResult::Running) return;
+  Lane& lane = deployment.lanes[inference.lane];
+  if (!std::exchange(lane.terminating, true)) deployment.backend.terminate(lane.info.ref);
 }
 
 // --- Time ---
@@ -347,15 +448,17 @@ void Gateway::Core::onTimer(Deployment& deployment) {
   deployment.armed.reset();
   const Instant at = now();
   for (std::size_t i = 0; i < deployment.lanes.size(); ++i) {
-    const std::uint32_t index = deployment.lanes[i].inference;
-    if (index == kNoInference || inferences_[index]->answered) continue;
-    Inference& inference = *inferences_[index];
-    if (inference.deadline > at) {
-      arm(deployment, inference.deadline);
-      continue;
+    // By index: an answer may bring the next request of its connection, and that may take another lane.
+    for (std::size_t k = 0; k < deployment.lanes[i].inferences.size(); ++k) {
+      Inference& inference = *inferences_[deployment.lanes[i].inferences[k]];
+      if (inference.answered) continue;
+      if (inference.deadline > at) {
+        arm(deployment, inference.deadline);
+        continue;
+      }
+      abandon(inference);
+      refuse(inference, deadlinePassed());
     }
-    terminate(inference);
-    refuse(inference, deadlinePassed());
   }
   const std::vector<std::uint32_t> waiting = deployment.waitingRoom;
   for (const std::uint32_t index : waiting) {

@@ -23,6 +23,10 @@ oip::ModelStatistics Gateway::Core::statisticsOf(const Tenant& tenant, const Ser
   to.fail = {from.requests.answered() - from.requests.of(200), from.failedNanos};
   to.queue = {from.queue.count(), from.queue.sum()};
   to.run = {from.run.count(), from.run.sum()};
+  to.executions = from.runs.runs();
+  for (int size = 1; size <= kMostBatch; ++size) {
+    if (const RunCounts::Total& total = from.runs.of(size); total.runs > 0) to.batches.push_back({size, {total.runs, total.nanos}});
+  }
   return to;
 }
 

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mix.h"
+
 namespace coterie::gateway {
 
 namespace {
 constexpr int kPoison = 2;             // crashes
 constexpr std::size_t kInnocent = 64;  // ends from outside that are remembered until their requests are heard of
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(hash ^ word ^ 0x9e3779b97f4a7c15U) * 0xd1342543de82ef95U;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
-}
 }  // namespace
 
 Nanos CrashMemory::Entry::refusedFor() const {
@@ -45,6 +41,10 @@ std::optional<CrashMemory::Refusal> CrashMemory::refusal(std::uint64_t digest, I
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
   if (found == entries_.end() || found->at + found->refusedFor() <= now) return std::nullopt;
   return Refusal{found->crashes, found->at + found->refusedFor() - now};
+}
+
+bool CrashMemory::suspects(std::uint64_t digest) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.digest == digest; });
 }
 
 void CrashMemory::notItsFault(InstanceId instance) {

@@ -4,7 +4,8 @@
 // Why it ends: a crash may have had another cause (a full machine, somebody's kill -9), and nobody should have to make a service anew for that. A
 // single crash is forgotten after ten minutes; two and more after the refusal and once its length without another crash. A crash whose cause turns
 // out to be outside (notItsFault) is taken back, whichever of the two is heard of first. An input that ran several times in an instance that crashed
-// was seen at one crash. Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed while there is something to
+// was seen at one crash. Of requests that ran as one each was in flight: each is suspect, runs alone from then on, and only the guilty one crashes
+// again. Inputs are told apart by a 64-bit digest of their shapes and bytes; the digest is only computed while there is something to
 // compare with, so a service that never crashed pays nothing. Remembers the latest 64 inputs. A collision costs one request of the same service a
 // wrong refusal. O(bytes) per digest, O(64) per call. Time is an argument. Thread-compatible.
 #pragma once
@@ -37,6 +38,8 @@ class CrashMemory {
   // This input was running when that instance crashed.
   void crashed(std::uint64_t digest, InstanceId instance, Instant now);
   [[nodiscard]] std::optional<Refusal> refusal(std::uint64_t digest, Instant now) const;
+  // It was running at a crash, alone or not: it runs alone from then on, so that no neighbour pays for it, nor it for a neighbour.
+  [[nodiscard]] bool suspects(std::uint64_t digest) const;
   // That instance's end was no fault of what it ran.
   void notItsFault(InstanceId instance);
 

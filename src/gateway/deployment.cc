@@ -1,33 +1,73 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "gateway/service.h"
+#include "model/batching.h"
 
 namespace coterie::gateway {
 
 namespace {
 dispatch::StationOptions stationOptions(const ServiceSettings& settings) { return {{settings.maxQueuedRequests, settings.maxQueuedBytes}, 0}; }
-dispatch::ServiceOptions serviceOptions(const ServiceSettings& settings) { return {settings.weight, {}, settings.initialRun}; }
 }  // namespace
 
 Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, DeploymentEvents& events, dispatch::StationLog* log)
-    : service(std::move(of)), backend(runsOn), station(stationOptions(service->settings), service->name.path(), log), events_(events) {
-  stationService = station.addService(serviceOptions(service->settings));
+    : service(std::move(of)),
+      backend(runsOn),
+      station(stationOptions(service->settings), service->name.path(), log),
+      events_(events),
+      askedTogether_(service->settings.maxBatch),
+      batchLimit_(mostInBatch(runsOn.signature())) {
+  stationService = station.addService(serviceOptions());
 }
 
 Deployment::~Deployment() { backend.setListener(nullptr); }
 
 void Deployment::settingsChanged() {
+  if (std::exchange(askedTogether_, service->settings.maxBatch) != service->settings.maxBatch) batchLimit_ = mostInBatch(backend.signature());
   station.configure(stationOptions(service->settings));
-  station.setService(stationService, serviceOptions(service->settings));
+  station.setService(stationService, serviceOptions());
+}
+
+dispatch::ServiceOptions Deployment::serviceOptions() const { return {service->settings.weight, {}, service->settings.initialRun, mostTogether()}; }
+
+void Deployment::sawRows(bool kept) {
+  if (!kept) {
+    if (batches()) log::warning("gateway", service->name.path() + ": an output has not the rows of the inputs; leave batching out of its spec");
+    return limitBatches(1);
+  }
+  if (std::exchange(rowsSeen_, true)) return;
+  station.setService(stationService, serviceOptions());
+}
+
+void Deployment::limitBatches(int most) {
+  const int before = std::min(service->settings.maxBatch, batchLimit_);
+  batchLimit_ = std::max(1, std::min(batchLimit_, most));
+  if (before <= batchLimit_) return;
+  log::warning("gateway", service->name.path() + ": at most " + std::to_string(batchLimit_) +
+                              " of its requests run as one from here on, until its batching or its model is changed");
+  station.setService(stationService, serviceOptions());
+}
+
+void Deployment::limitBatchesAfterCrash(int most, InstanceId instance) {
+  limitedBy_ = instance;
+  limitBefore_ = batchLimit_;
+  limitBatches(most);
+}
+
+void Deployment::endedFromOutside(InstanceId instance) {
+  if (limitedBy_ != instance || !instance.valid()) return;
+  limitedBy_ = {};
+  batchLimit_ = limitBefore_;
+  station.setService(stationService, serviceOptions());
 }
 
 void Deployment::laneReady(const LaneInfo& lane) {
-  auto place = std::find_if(lanes.begin(), lanes.end(), [](const Lane& old) { return !old.present && old.inference == kNoInference; });
+  auto place = std::find_if(lanes.begin(), lanes.end(), [](const Lane& old) { return !old.present && old.inferences.empty(); });
   if (place == lanes.end()) place = lanes.insert(lanes.end(), Lane{});
   const auto cookie = static_cast<std::uint64_t>(place - lanes.begin());
   const auto slotClass = lane.laneClass == LaneClass::Own ? dispatch::SlotClass::Own : dispatch::SlotClass::Loan;
-  *place = {lane, station.addSlot(stationService, slotClass, cookie), true, false, false, kNoInference};
+  *place = {lane, station.addSlot(stationService, slotClass, cookie), true, false, false, {}, false};
   station.setSlotOpen(place->slot, false);
   if (applyAllowances()) events_.lanesChanged(*this);
 }

@@ -16,6 +16,8 @@
 //               end.
 //   No lane     waits in the waiting room up to waitForInstance or its deadline, then 503; at once where noInstanceBefore says that it waits in vain.
 //               Known but never loaded services answer that at once.
+//   Batches     requests that the station puts together are one run (batching.h), each is answered its own rows. One that failed is run again one by
+//               one; a client that leaves and a deadline that passes end nobody else's; who ran at a crash runs alone from then on.
 //   Crashes     never started: goes to another lane once, within a budget of retries (retry_budget.h). In flight: 503 InstanceCrashed; an input in
 //               flight at two crashes: 500 RequestCrashedModel for a time that is said (crash_memory.h).
 //   Refusals    {"error","reason","limit","retryAfterMs","requestId"}, header Coterie-Reason, Retry-After in whole seconds spread by +-20 %.
@@ -69,6 +71,7 @@ struct TenantSettings {
   std::int64_t weight{100};
   TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
   Band band{Band::Normal};
+  bool sharesBatches{false};  // its requests may run as one with those of others that say the same
 };
 
 struct ServiceSettings {
@@ -80,6 +83,7 @@ struct ServiceSettings {
   Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later
   Nanos objective{};                       // 0: none; for withinObjective
   Nanos initialRun{Millis(10)};            // run time before anything was measured: the probe's mean
+  int maxBatch{1};                         // requests that may run as one, where the model can (batching.h); 1: none
   Nanos waitForInstance{Seconds(5)};       // in the waiting room
   Instant noInstanceBefore{};              // known by the supervisor (restart back-off): who cannot wait until then gets its 503 at once
   std::int64_t maxQueuedRequests{10'000};  // waiting room included

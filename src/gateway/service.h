@@ -1,6 +1,7 @@
 // What the gateway knows of a service, of a backend that runs it, and of one inference. Internal to src/gateway; logic is in core*.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,8 +26,6 @@
 
 namespace coterie::gateway {
 
-inline constexpr std::uint32_t kNoInference = UINT32_MAX;
-
 struct Tenant {
   TenantId id;
   TenantName name;
@@ -47,6 +46,7 @@ struct Service {
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
   std::map<TenantId, ServiceStatistics> callers;  // each tenant's own requests
+  RunCounts runs;                                 // of all callers together
   CrashMemory crashes;                            // of the model that is loaded now
   RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
@@ -60,7 +60,8 @@ struct Lane {
   bool present{false};
   bool open{false};
   bool lost{false};                       // its worker is known to be dead, laneGone() has still to come
-  std::uint32_t inference{kNoInference};  // what runs there
+  std::vector<std::uint32_t> inferences;  // what runs there as one; empty: it is free
+  bool terminating{false};                // nobody waits for it any more
 };
 
 // What a deployment tells the core of.
@@ -83,6 +84,16 @@ class Deployment final : public ModelBackend::Listener {
   // Opens and closes slots as the service's allowances say. True if one was opened.
   bool applyAllowances();
   void settingsChanged();
+  // Its requests may run as one, now or later: they are given keys.
+  [[nodiscard]] bool batches() const { return std::min(service->settings.maxBatch, batchLimit_) > 1; }
+  // What a request that ran alone showed: whether each output has the rows of the inputs. Nothing runs as one before that was seen, and nothing any
+  // more once it was otherwise: of a batch, an output of another meaning might have the right number by chance.
+  void sawRows(bool kept);
+  // So many at once went wrong by being so many: from here on at most `most`, until the setting or the model changes.
+  void limitBatches(int most);
+  // The same after a crash; taken back should it turn out that somebody outside ended the instance.
+  void limitBatchesAfterCrash(int most, InstanceId instance);
+  void endedFromOutside(InstanceId instance);
   // The worker of this instance is dead: nothing more to any of its lanes, though laneGone() comes only after the completions.
   void instanceLost(InstanceId instance);
   [[nodiscard]] int openLanes(LaneClass laneClass) const { return laneClass == LaneClass::Own ? openOwn_ : openLoan_; }
@@ -108,7 +119,15 @@ class Deployment final : public ModelBackend::Listener {
   std::optional<Instant> armed;
 
  private:
+  [[nodiscard]] dispatch::ServiceOptions serviceOptions() const;
+  [[nodiscard]] int mostTogether() const { return rowsSeen_ ? std::max(1, std::min(service->settings.maxBatch, batchLimit_)) : 1; }
+
   DeploymentEvents& events_;
+  int askedTogether_{1};  // by the settings
+  int batchLimit_{1};
+  bool rowsSeen_{false};
+  InstanceId limitedBy_;  // the latest crash of a batch
+  int limitBefore_{1};
   int openOwn_{0};
   int openLoan_{0};
 };
@@ -146,7 +165,6 @@ struct Inference {
   Instant deadline{};
   Instant waitUntil{};  // in the waiting room
   bool answered{false};
-  bool terminating{false};
   bool retried{false};
   bool helping{false};  // the helper thread works on it: its buffers stay
 };

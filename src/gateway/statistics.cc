@@ -1,5 +1,8 @@
 #include "gateway/statistics.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace coterie::gateway {
 
 namespace {
@@ -36,6 +39,31 @@ void RecentHistogram::turn(Instant now) {
     previous_.clear();
   current_.clear();
   start_ = now;
+}
+
+void RunCounts::record(std::size_t together, Nanos took) {
+  Total& total = totals_[std::min(together, totals_.size() - 1)];
+  ++total.runs;
+  total.nanos += took.count();
+}
+
+std::int64_t RunCounts::runsOfAtMost(std::int64_t together) const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < totals_.size() && std::cmp_less_equal(i, together); ++i) sum += totals_[i].runs;
+  return sum;
+}
+
+std::int64_t RunCounts::runs() const { return runsOfAtMost(kMostBatch); }
+
+std::int64_t RunCounts::requests() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < totals_.size(); ++i) sum += static_cast<std::int64_t>(i) * totals_[i].runs;
+  return sum;
+}
+
+void ServiceStatistics::ran(std::size_t together, Nanos took) {
+  runs.record(together, took);
+  run.record(took.count(), static_cast<std::int64_t>(together));
 }
 
 Histogram RecentHistogram::read(Instant now) const {

@@ -15,6 +15,7 @@
 
 #include "base/histogram.h"
 #include "base/units.h"
+#include "model/batching.h"
 #include "model/ids.h"
 
 namespace coterie::gateway {
@@ -51,6 +52,23 @@ class RecentHistogram {
   Instant start_{};
 };
 
+// Runs by how many requests ran as one.
+class RunCounts {
+ public:
+  struct Total {
+    std::int64_t runs{0};
+    std::int64_t nanos{0};
+  };
+  void record(std::size_t together, Nanos took);
+  [[nodiscard]] const Total& of(int requests) const { return totals_[static_cast<std::size_t>(requests)]; }
+  [[nodiscard]] std::int64_t runs() const;
+  [[nodiscard]] std::int64_t runsOfAtMost(std::int64_t together) const;
+  [[nodiscard]] std::int64_t requests() const;
+
+ private:
+  std::array<Total, kMostBatch + 1> totals_{};
+};
+
 // Of one tenant's calls of one service, or of all tenants' together.
 struct CallFigures {
   RequestCounts requests;
@@ -65,6 +83,10 @@ struct CallFigures {
 };
 
 struct ServiceStatistics : CallFigures {
+  // Of one run with so many of its requests, however it ended.
+  void ran(std::size_t together, Nanos took);
+
+  RunCounts runs;  // by how many of the tenant's own were in it
   RecentHistogram recentTotal;
   std::int64_t failedNanos{0};  // from head to answer, of all but status 200
   WallTime lastInference;
@@ -79,6 +101,8 @@ struct ServiceSnapshot : CallFigures {  // of all callers
   TenantName tenant;  // whose it is
   std::vector<CallerSnapshot> callers;
   Histogram recentTotal;
+  RunCounts runs;        // of all callers together
+  bool batching{false};  // its spec asks for it
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};

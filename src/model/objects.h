@@ -56,6 +56,7 @@ struct TenantSpec {
   std::vector<std::string> namespaces;  // at least one; each belongs to one tenant
   std::int64_t weight{100};             // 1..10000
   Band band{Band::Normal};              // high | normal | low
+  bool sharesBatches{false};            // its requests may run in one batch with those of other tenants that say the same
   TenantQuota quota;
 };
 
@@ -76,6 +77,7 @@ struct ModelServiceSpec {
   Isolation isolation{Isolation::None};                    // none | core | cache | node: whole ones are owned, and no other tenant is beside it
   Bytes memory;                                            // per instance, "512Mi"; 0: measured
   std::int64_t weight{100};                                // within the tenant
+  int maxBatch{1};                                         // batching.maxRequests: so many may run as one, 1..64; 1: each alone
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch
   std::vector<std::string> consumers;                      // tenants that may call it beside its own, and pay for it; "*": everybody
   std::vector<std::pair<std::string, Shape>> probeShapes;  // probe.shapes

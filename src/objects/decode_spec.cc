@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "model/batching.h"
 #include "objects/decode.h"
 #include "objects/fields.h"
 #include "objects/names.h"
@@ -158,6 +159,15 @@ void decodeProbe(Fields& spec, ModelServiceSpec& into) {
   std::sort(into.probeShapes.begin(), into.probeShapes.end());
 }
 
+int maxBatchField(Fields& spec) {
+  Fields batching = spec.map("batching");
+  if (!batching.present()) return 1;
+  (void)batching.require("maxRequests", "how many requests may run as one, 1 to " + std::to_string(kMostBatch));
+  const auto most = batching.whole("maxRequests", {1, kMostBatch});
+  batching.finish();
+  return static_cast<int>(most.value_or(1));
+}
+
 }  // namespace
 
 std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, const std::string& path) {
@@ -168,6 +178,7 @@ std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, c
     decodeNamespaces(spec, decoded);
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
     decoded.band = bandField(spec);
+    decoded.sharesBatches = spec.truth("sharesBatches").value_or(false);
     Fields quota = spec.map("quota");
     decoded.quota.cpus = cpusField(quota, "cpus", Zero::Refused, "limit");
     decoded.quota.memory = bytesField(quota, "memory", Bytes(std::int64_t{1} << 20), Zero::Refused, "limit");
@@ -198,6 +209,7 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     decoded.isolation = isolationField(spec);
     decoded.memory = bytesField(spec, "memory", Bytes(std::int64_t{16} << 20), Zero::Refused, "limit of its own (it is measured then)");
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
+    decoded.maxBatch = maxBatchField(spec);
     decoded.latencyCritical = latencyCriticalField(spec);
     decodeConsumers(spec, decoded);
     decodeProbe(spec, decoded);

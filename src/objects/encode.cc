@@ -37,6 +37,7 @@ Value encodeSpec(const TenantSpec& spec) {
   value.set("namespaces", std::move(namespaces));
   if (spec.weight != 100) value.set("weight", spec.weight);
   if (spec.band != Band::Normal) value.set("band", bandName(spec.band));
+  if (spec.sharesBatches) value.set("sharesBatches", true);
   Value quota = Value::emptyMap();
   if (spec.quota.cpus.value > 0) quota.set("cpus", encodeCpus(spec.quota.cpus));
   if (spec.quota.memory.value > 0) quota.set("memory", bytesText(spec.quota.memory));
@@ -68,6 +69,11 @@ Value encodeSpec(const ModelServiceSpec& spec) {
   if (spec.isolation != Isolation::None) value.set("isolation", isolationName(spec.isolation));
   if (spec.memory.value > 0) value.set("memory", bytesText(spec.memory));
   if (spec.weight != 100) value.set("weight", spec.weight);
+  if (spec.maxBatch > 1) {
+    Value batching = Value::emptyMap();
+    batching.set("maxRequests", spec.maxBatch);
+    value.set("batching", std::move(batching));
+  }
   if (!spec.latencyCritical) value.set("serviceClass", "batch");
   if (!spec.consumers.empty()) {
     Value consumers = Value::emptyList();

@@ -80,6 +80,14 @@ std::optional<double> Fields::number(std::string_view name, double low, double h
   return number;
 }
 
+std::optional<bool> Fields::truth(std::string_view name) {
+  const Value* member = find(name);
+  if (member == nullptr) return std::nullopt;
+  if (const bool* truth = member->asBool()) return *truth;
+  fault(name, "wanted true or false, found " + std::string(member->typeName()));
+  return std::nullopt;
+}
+
 const Value::List* Fields::list(std::string_view name) {
   const Value* member = find(name);
   if (member == nullptr) return nullptr;

@@ -34,6 +34,7 @@ class Fields {
   [[nodiscard]] std::optional<std::string> text(std::string_view name);
   [[nodiscard]] std::optional<std::int64_t> whole(std::string_view name, Range range);
   [[nodiscard]] std::optional<double> number(std::string_view name, double low, double high);
+  [[nodiscard]] std::optional<bool> truth(std::string_view name);
   [[nodiscard]] const Value::List* list(std::string_view name);
   [[nodiscard]] Fields map(std::string_view name);
 

@@ -126,6 +126,16 @@ const std::vector<Mistake>& mistakes() {
        "6: spec.isolation: unknown isolation \"socket\"; known are none, core, cache and node\n"},
       {"isolation as a number", service("  isolation: 1\n"), "6: spec.isolation: wanted text, found a whole number: quote it\n"},
       {"mistyped field of isolation", service("  isolaton: core\n"), "6: spec.isolaton: unknown field; did you mean isolation?\n"},
+      {"batches of none", service("  batching: {maxRequests: 0}\n"), "6: spec.batching.maxRequests: wanted a whole number from 1 to 64, found 0\n"},
+      {"batches too large", service("  batching:\n    maxRequests: 65\n"),
+       "7: spec.batching.maxRequests: wanted a whole number from 1 to 64, found 65\n"},
+      {"batching without its number", service("  batching: {}\n"),
+       "6: spec.batching.maxRequests: missing: how many requests may run as one, 1 to 64\n"},
+      {"batching as a word", service("  batching: on\n"), "6: spec.batching: wanted a map of fields, found text\n"},
+      {"mistyped field of batching", service("  batching: {maxRequests: 4, maxRequest: 4}\n"),
+       "6: spec.batching.maxRequest: unknown field; did you mean maxRequests?\n"},
+      {"a truth as text", tenant("  sharesBatches: \"yes\"\n"), "6: spec.sharesBatches: wanted true or false, found text\n"},
+      {"sharing said of a service", service("  sharesBatches: true\n"), "6: spec.sharesBatches: unknown field\n"},
       {"open dimension in a probe", service("  probe: {shapes: {x: [1, -1]}}\n"), "6: spec.probe.shapes.x[1]: wanted a whole number of at least 1"},
       {"probe too large", service("  probe: {shapes: {x: [65536, 65536]}}\n"), "6: spec.probe.shapes.x: has more than 2147483648 elements\n"},
       {"probe whose product overflows", service("  probe: {shapes: {x: [9223372036854775807, 9223372036854775807]}}\n"),
@@ -167,7 +177,7 @@ TEST(Mistakes, AMillionUnknownKeysCostLittle) {
 }
 
 TEST(Decode, ExamplesAreSound) {
-  for (const char* name : {"quickstart/tenants.yaml", "quickstart/services.yaml", "isolation/services.yaml"}) {
+  for (const char* name : {"quickstart/tenants.yaml", "quickstart/services.yaml", "isolation/services.yaml", "batching/services.yaml"}) {
     std::ifstream file(std::string(COTERIE_SOURCE_DIR "/examples/") + name);
     const std::string yaml((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_EQ(faultsOf(yaml), "") << name;
@@ -273,6 +283,7 @@ ModelService randomService() {
       *rc::gen::arbitrary<bool>() ? MilliCpu(0) : MilliCpu(*rc::gen::inRange<std::int64_t>(std::max<std::int64_t>(1, spec.minCpus.value), 200000));
   spec.memory = *rc::gen::arbitrary<bool>() ? Bytes(0) : Bytes(*rc::gen::inRange<std::int64_t>(16 << 20, 1LL << 40));
   spec.weight = *rc::gen::inRange(1, 10001);
+  spec.maxBatch = *rc::gen::inRange(1, 65);
   spec.latencyCritical = *rc::gen::arbitrary<bool>();
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) spec.consumers.push_back(randomName() + std::to_string(i));
   if (*rc::gen::inRange(0, 8) == 0) spec.consumers = {"*"};
@@ -290,6 +301,7 @@ Tenant randomTenant() {
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) object.spec.namespaces.push_back(randomName() + std::to_string(i));
   object.spec.weight = *rc::gen::inRange(1, 10001);
   object.spec.band = *rc::gen::element(Band::High, Band::Normal, Band::Low);
+  object.spec.sharesBatches = *rc::gen::arbitrary<bool>();
   const auto maybe = [](std::int64_t low, std::int64_t high) { return *rc::gen::arbitrary<bool>() ? 0 : *rc::gen::inRange<std::int64_t>(low, high); };
   object.spec.quota = {MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000), maybe(1, 1000000),
                        maybe(1, 1000000),          Bytes(maybe(1024, 1LL << 40))};
@@ -312,9 +324,10 @@ void roundTrip(const Object& object) {
       RC_ASSERT(again.spec.instances == object.spec.instances && again.spec.memory == object.spec.memory &&
                 again.spec.minCpus == object.spec.minCpus);
       RC_ASSERT(again.spec.probeShapes == object.spec.probeShapes && again.spec.latencyCritical == object.spec.latencyCritical);
-      RC_ASSERT(again.spec.isolation == object.spec.isolation);
+      RC_ASSERT(again.spec.isolation == object.spec.isolation && again.spec.maxBatch == object.spec.maxBatch);
     } else {
       RC_ASSERT(again.spec.namespaces == object.spec.namespaces && again.spec.weight == object.spec.weight);
+      RC_ASSERT(again.spec.band == object.spec.band && again.spec.sharesBatches == object.spec.sharesBatches);
     }
     RC_ASSERT(again.metadata.labels == object.metadata.labels);
   }

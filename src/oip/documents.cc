@@ -116,14 +116,22 @@ std::string statistics(std::span<const ModelStatistics> models) {
   json.open('{').field("model_stats").open('[');
   for (const ModelStatistics& model : models) {
     json.open('{').field("name").text(model.name).field("version").text(kModelVersion).field("last_inference").number(model.lastInferenceMillis);
-    json.field("inference_count").number(model.success.count).field("execution_count").number(model.run.count).field("inference_stats").open('{');
+    json.field("inference_count").number(model.success.count).field("execution_count").number(model.executions).field("inference_stats").open('{');
     total(json, "success", model.success);
     total(json, "fail", model.fail);
     total(json, "queue", model.queue);
     total(json, "compute_input", {});
     total(json, "compute_infer", model.run);
     total(json, "compute_output", {});
-    json.close('}').field("batch_stats").open('[').close(']').close('}');
+    json.close('}').field("batch_stats").open('[');
+    for (const ModelStatistics::Batch& batch : model.batches) {
+      json.open('{').field("batch_size").number(batch.requests);
+      total(json, "compute_input", {});
+      total(json, "compute_infer", batch.run);
+      total(json, "compute_output", {});
+      json.close('}');
+    }
+    json.close(']').close('}');
   }
   json.close(']').close('}');
   return body;

@@ -44,8 +44,14 @@ struct ModelStatistics {
   std::int64_t lastInferenceMillis{0};  // since 1970; 0: none yet
   Total success;                        // whole requests
   Total fail;
-  Total queue;  // waiting for a lane
-  Total run;    // on a lane
+  Total queue;                 // waiting for a lane
+  Total run;                   // on a lane
+  std::int64_t executions{0};  // runs; less than requests where several ran as one
+  struct Batch {
+    int requests{0};
+    Total run;
+  };
+  std::vector<Batch> batches;  // by how many ran as one
 };
 [[nodiscard]] std::string statistics(std::span<const ModelStatistics> models);
 

@@ -18,6 +18,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "model/batching.h"
 #include "model/ids.h"
 #include "model/tensor.h"
 
@@ -50,11 +51,17 @@ struct InputTensor {
   std::uint64_t length{0};
 };
 
-struct RunRequest {
+struct RunMember {
   std::shared_ptr<InputCell> cell;
   std::vector<InputTensor> inputs;
-  std::vector<int> outputs;  // indices into the signature's outputs, in the order wanted
-  Nanos maxRun{};            // the lane is terminated after this, killed a second later
+};
+
+// One run. Of several members, at most mostInBatch(signature), the inputs are joined along the first dimension, in this order: they agree in which
+// inputs, in which order, and in all dimensions but the first; so is the answer joined, if the model does what it is taken to do.
+struct RunRequest {
+  std::vector<RunMember> members;  // at least one
+  std::vector<int> outputs;        // indices into the signature's outputs, in the order wanted
+  Nanos maxRun{};                  // the lane is terminated after this, killed a second later
 };
 
 struct OutputTensor {
@@ -68,6 +75,8 @@ class Answer {
  public:
   virtual ~Answer() = default;
   [[nodiscard]] virtual std::span<const OutputTensor> outputs() const = 0;
+  // The outputs are copies in this process's memory: who needs a part for long takes a copy of it, and lets go of the rest.
+  [[nodiscard]] virtual bool copied() const { return false; }
 };
 
 struct RunOutcome {

@@ -1,4 +1,5 @@
-// The contract of ModelBackend as tests: each adapter instantiates them with one instance of two lanes that gives its FP32 input back.
+// The contract of ModelBackend as tests: each adapter instantiates them with one instance of two lanes that gives its FP32 input, [-1,-1],
+// back.
 //
 //   INSTANTIATE_TEST_SUITE_P(Fake, ModelBackendContract, ::testing::Values(BackendUnderTest{"fake", makeFake}), backendName);
 #pragma once
@@ -49,18 +50,27 @@ class ModelBackendContract : public ::testing::TestWithParam<BackendUnderTest>, 
     std::unique_ptr<Answer> answer;
     std::function<void()> whenDone;
   };
-  // One row of floats, from `first` on.
+  // Rows of floats: as many as are wanted of each member, one row counts from `first` on.
+  struct Rows {
+    int rows{1};
+    int count{1};
+    float first{0};
+  };
   std::shared_ptr<Sent> send(const LaneRef& lane, int count, float first, std::function<void()> whenDone = {}) {
+    return send(lane, std::vector<Rows>{{1, count, first}}, std::move(whenDone));
+  }
+  std::shared_ptr<Sent> send(const LaneRef& lane, const std::vector<Rows>& members, std::function<void()> whenDone = {}) {
     auto sent = std::make_shared<Sent>();
     sent->whenDone = std::move(whenDone);
-    auto cell = backend().allocate(static_cast<std::size_t>(count) * sizeof(float));
-    EXPECT_TRUE(cell.ok());
-    if (!cell.ok()) return sent;
-    const std::vector<float> values = row(count, first);
-    std::memcpy((*cell)->bytes().data(), values.data(), values.size() * sizeof(float));
     RunRequest request;
-    request.cell = std::move(*cell);
-    request.inputs = {{0, {1, count}, 0, values.size() * sizeof(float)}};
+    for (const Rows& member : members) {
+      const std::vector<float> values = row(member.rows * member.count, member.first);
+      auto cell = backend().allocate(values.size() * sizeof(float));
+      EXPECT_TRUE(cell.ok());
+      if (!cell.ok()) return sent;
+      std::memcpy((*cell)->bytes().data(), values.data(), values.size() * sizeof(float));
+      request.members.push_back({std::move(*cell), {{0, {member.rows, member.count}, 0, values.size() * sizeof(float)}}});
+    }
     request.outputs = {0};
     request.maxRun = Seconds(60);
     backend().run(lane, std::move(request), [sent](RunOutcome outcome) {
@@ -133,6 +143,30 @@ TEST_P(ModelBackendContract, ARunAnswersOnceWithShapeAndBytes) {
   EXPECT_EQ(sent->answer->outputs().front().shape, (Shape{1, 6}));
   EXPECT_EQ(read(*sent->answer), row(6, 1.5F));
   EXPECT_EQ(sent->completions, 1);
+}
+
+TEST_P(ModelBackendContract, MembersRunAsOneInTheirOrder) {
+  ASSERT_GE(mostInBatch(backend().signature()), 3);
+  const auto sent = send(lane(0), {{2, 3, 10}, {1, 3, 20}, {3, 3, 30}});
+  ASSERT_TRUE(runUntil([&] { return sent->completions == 1; }));
+  ASSERT_NE(sent->answer, nullptr) << sent->error->message;
+  EXPECT_EQ(sent->answer->outputs().front().shape, (Shape{6, 3}));
+  std::vector<float> all = row(6, 10);
+  for (const float value : row(3, 20)) all.push_back(value);
+  for (const float value : row(9, 30)) all.push_back(value);
+  EXPECT_EQ(read(*sent->answer), all);
+  const auto alone = send(lane(0), 3, 1);
+  ASSERT_TRUE(runUntil([&] { return alone->completions == 1; }));
+  EXPECT_EQ(read(*alone->answer), row(3, 1)) << "nothing is left of the batch";
+}
+
+TEST_P(ModelBackendContract, AsManyMembersAsTheModelMayTakeRunAsOne) {
+  std::vector<Rows> members;
+  for (int i = 0; i < mostInBatch(backend().signature()); ++i) members.push_back({1, 1, static_cast<float>(i)});
+  const auto sent = send(lane(0), members);
+  ASSERT_TRUE(runUntil([&] { return sent->completions == 1; }));
+  ASSERT_NE(sent->answer, nullptr) << sent->error->message;
+  EXPECT_EQ(read(*sent->answer), row(static_cast<int>(members.size()), 0));
 }
 
 TEST_P(ModelBackendContract, LanesRunBesideEachOther) {

@@ -65,7 +65,7 @@ std::optional<GroupId> Bridge::groupOf(const ServiceName& service) const {
 }
 
 void Bridge::setTenant(const TenantName& tenant, const TenantSpec& spec) {
-  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.quota, spec.band}); });
+  gatewayLoop_.post([this, tenant, spec] { gateway_.setTenant(tenant, {spec.namespaces, spec.weight, spec.quota, spec.band, spec.sharesBatches}); });
 }
 
 void Bridge::removeTenant(const TenantName& tenant) {
@@ -94,6 +94,7 @@ void Bridge::setService(const controller::GatewayService& service) {
     }
   }
   entry.settings.weight = spec.weight;
+  entry.settings.maxBatch = spec.maxBatch;
   entry.settings.objective = spec.objective ? spec.objective->latency : Nanos{};
   entry.settings.deadline = spec.objective ? spec.objective->latency * kDeadlinesPerObjective : kDefaultDeadline;
   entry.settings.notReadyReason = service.notReadyReason;

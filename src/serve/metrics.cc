@@ -12,6 +12,7 @@ using prometheus::Unit;
 
 const std::vector<std::string> kService{"tenant", "service"};
 const std::vector<std::string> kTenant{"tenant"};
+const std::vector<std::int64_t> kBatchSizes{1, 2, 4, 8, 16, 32, 64};
 
 void mirror(prometheus::Histogram& to, const Histogram& from) {
   std::vector<std::int64_t> atMost;
@@ -78,6 +79,13 @@ void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
   const std::string& tenant = service.tenant.value;
   const std::string name = service.name.path();
   for (const gateway::CallerSnapshot& caller : service.callers) fillCaller(name, caller);
+  if (service.batching) {
+    std::vector<std::int64_t> atMost;
+    for (const std::int64_t size : kBatchSizes) atMost.push_back(service.runs.runsOfAtMost(size));
+    registry_.histogram({"coterie_batch_requests", "Requests that ran as one, by run, of services with batching.", kService}, kBatchSizes)
+        .with({tenant, name})
+        .mirror(atMost, service.runs.runs(), service.runs.requests());
+  }
   const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
     registry_.gauge({family, help, kService, unit}).with({tenant, name}).set(value);
   };

@@ -341,6 +341,25 @@ TEST(Metrics, aScrapeCarriesTenantsAndSums) {
   EXPECT_NE(text.find("coterie_request_duration_seconds_count{tenant=\"audio\",service=\"audio/speech\"} 1"), std::string::npos) << text;
 }
 
+TEST(Metrics, batchesAreCountedByTheirSizeWhereTheyWereAskedFor) {
+  ServeMetrics metrics;
+  gateway::GatewaySnapshot snapshot;
+  gateway::ServiceSnapshot service;
+  service.name = kSpeech;
+  service.tenant = TenantName("audio");
+  service.runs.record(1, Millis(1));
+  for (int i = 0; i < 3; ++i) service.runs.record(5, Millis(2));
+  snapshot.services.push_back(service);
+  EXPECT_EQ(metrics.scrape(snapshot, {}, {}, {}).find("coterie_batch_requests"), std::string::npos);
+  snapshot.services[0].batching = true;
+  const std::string text = metrics.scrape(snapshot, {}, {}, {});
+  const std::string labels = "{tenant=\"audio\",service=\"audio/speech\"";
+  for (const char* line : {",le=\"1\"} 1\n", ",le=\"4\"} 1\n", ",le=\"8\"} 4\n", ",le=\"+Inf\"} 4\n"})
+    EXPECT_NE(text.find("coterie_batch_requests_bucket" + labels + line), std::string::npos) << line << text;
+  EXPECT_NE(text.find("coterie_batch_requests_sum" + labels + "} 16\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("coterie_batch_requests_count" + labels + "} 4\n"), std::string::npos) << text;
+}
+
 gateway::GatewaySnapshot snapshotOf(int first, int count) {
   gateway::GatewaySnapshot snapshot;
   gateway::TenantSnapshot tenant;

@@ -94,6 +94,8 @@ void TenantLimits::unqueue(TenantId tenant, Bytes bytes) {
   state.bytes -= bytes.value;
 }
 
+void TenantLimits::queueAgain(TenantId tenant, Bytes bytes) { stateOf(tenant).bytes += bytes.value; }
+
 std::int64_t TenantLimits::concurrent(TenantId tenant) const {
   const State* state = find(tenant);
   return state == nullptr ? 0 : state->concurrent;

@@ -43,6 +43,8 @@ class TenantLimits {
   // Its body waits in memory / no longer waits (dispatched, dropped, cancelled).
   [[nodiscard]] std::optional<LimitRefusal> queue(TenantId tenant, Bytes bytes);
   void unqueue(TenantId tenant, Bytes bytes);
+  // It waits once more after it had left the queue. Not refused: it was let in before, and nobody can take it back.
+  void queueAgain(TenantId tenant, Bytes bytes);
 
   [[nodiscard]] std::int64_t concurrent(TenantId tenant) const;
   [[nodiscard]] Bytes queuedBytes(TenantId tenant) const;

@@ -80,6 +80,10 @@ TEST(Limits, BytesAreExactAndOverflowSafe) {
   EXPECT_FALSE(limits.queue(kA, Bytes(40)));
   limits.unqueue(kA, Bytes(60));
   EXPECT_EQ(limits.queuedBytes(kA), Bytes(40));
+  limits.queueAgain(kA, Bytes(90));
+  EXPECT_EQ(limits.queuedBytes(kA), Bytes(130)) << "let in before";
+  EXPECT_TRUE(limits.queue(kA, Bytes(1)));
+  limits.unqueue(kA, Bytes(130));
 }
 
 TEST(Limits, OneTenantsUseIsNotAnothers) {

@@ -35,13 +35,20 @@ class HeapCell final : public InputCell {
 
 class EchoAnswer final : public Answer {
  public:
-  EchoAnswer(std::vector<OutputTensor> outputs, std::shared_ptr<InputCell> cell) : outputs_(std::move(outputs)), cell_(std::move(cell)) {}
   std::span<const OutputTensor> outputs() const override { return outputs_; }
+  void add(int output, Shape shape, std::vector<std::byte> bytes) {
+    bytes_.push_back(std::move(bytes));
+    outputs_.push_back({output, std::move(shape), bytes_.back()});
+  }
 
  private:
   std::vector<OutputTensor> outputs_;
-  std::shared_ptr<InputCell> cell_;
+  std::vector<std::vector<std::byte>> bytes_;
 };
+
+bool agree(const InputTensor& a, const InputTensor& b) {
+  return a.input == b.input && std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1, b.shape.end());
+}
 
 }  // namespace
 
@@ -69,6 +76,7 @@ Result<std::shared_ptr<InputCell>> FakeBackend::allocate(std::size_t bytes) {
 
 void FakeBackend::run(const LaneRef& lane, RunRequest request, Completion completion) {
   assert(!running_.contains(lane));
+  assert(!request.members.empty() && std::cmp_less_equal(request.members.size(), mostInBatch(signature_)));
   ++runCount;
   running_.insert_or_assign(lane, Running{std::move(request), std::move(completion), false});
   if (mode_ == Mode::Echo) {
@@ -102,13 +110,30 @@ void FakeBackend::complete(const LaneRef& lane, RunOutcome outcome) {
 }
 
 std::unique_ptr<Answer> FakeBackend::echo(const RunRequest& request) const {
-  std::vector<OutputTensor> outputs;
+  auto answer = std::make_unique<EchoAnswer>();
+  const std::vector<InputTensor>& first = request.members.front().inputs;
   for (const int output : request.outputs) {
-    const auto input = std::find_if(request.inputs.begin(), request.inputs.end(), [&](const InputTensor& each) { return each.input == output; });
-    assert(input != request.inputs.end());
-    outputs.push_back({output, input->shape, request.cell->bytes().subspan(input->offset, input->length)});
+    const auto found = std::find_if(first.begin(), first.end(), [&](const InputTensor& each) { return each.input == output; });
+    assert(found != first.end());
+    const auto place = static_cast<std::size_t>(found - first.begin());
+    Shape shape = found->shape;
+    std::vector<std::byte> bytes;
+    for (const RunMember& member : request.members) {
+      const InputTensor& input = member.inputs.at(place);
+      if (&member != &request.members.front()) {
+        assert(member.inputs.size() == first.size() && agree(input, *found));
+        shape.front() += input.shape.front();
+      }
+      const std::span<const std::byte> rows = member.cell->bytes().subspan(input.offset, input.length);
+      bytes.insert(bytes.end(), rows.begin(), rows.end());
+    }
+    if (!shape.empty() && rowsToo != 0) {
+      bytes.resize(bytes.size() / static_cast<std::size_t>(shape.front()) * static_cast<std::size_t>(shape.front() + rowsToo));
+      shape.front() += rowsToo;
+    }
+    answer->add(output, std::move(shape), std::move(bytes));
   }
-  return std::make_unique<EchoAnswer>(std::move(outputs), request.cell);
+  return answer;
 }
 
 void FakeBackend::finish(int instance, int lane) {

@@ -1,8 +1,8 @@
 // A ModelBackend without workers: cells on the heap, lanes that a test makes and breaks, answers that a test gives or that come by themselves.
 //
-// With Mode::Echo a run is answered on the loop's next turn: output i is input i (of one signature's order), byte for byte. With Mode::Manual it
-// waits until the test calls finish() or fail(). Keeps ModelBackend's promises: completion exactly once, never from inside run(); a lane runs one
-// request at a time (asserted). Thread rule: the loop's thread.
+// With Mode::Echo a run is answered on the loop's next turn: output i is input i (of one signature's order), byte for byte, of several members one
+// behind the other. With Mode::Manual it waits until the test calls finish() or fail(). Keeps ModelBackend's promises: completion exactly once, never
+// from inside run(); a lane runs one request at a time (asserted). Thread rule: the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +49,7 @@ class FakeBackend final : public ModelBackend {
   [[nodiscard]] std::size_t cells() const { return *cells_; }  // alive
   std::size_t arenaBytes{std::size_t{1} << 30U};               // more at once: ArenaFull
   std::uint64_t runCount{0};
+  std::int64_t rowsToo{0};  // its answers' first dimension is by so much another one than the inputs'
 
  private:
   void complete(const LaneRef& lane, RunOutcome outcome);

@@ -12,8 +12,9 @@ namespace {
 
 struct Fake {
   testing::ManualLoop loop;
-  testing::FakeBackend backend{
-      loop, {{{"in", ElementType::Fp32, {1, kDynamic}}}, {{"out", ElementType::Fp32, {1, kDynamic}}}}, testing::FakeBackend::Mode::Echo};
+  testing::FakeBackend backend{loop,
+                               {{{"in", ElementType::Fp32, {kDynamic, kDynamic}}}, {{"out", ElementType::Fp32, {kDynamic, kDynamic}}}},
+                               testing::FakeBackend::Mode::Echo};
 };
 
 ModelBackendHarness fake() {

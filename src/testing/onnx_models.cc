@@ -46,6 +46,27 @@ std::string sumDifference() {
   return writer.finish();
 }
 
+// Rows of a table by number, plus x; and the numbers again. Inputs and outputs of two types.
+std::string lookup() {
+  OnnxWriter writer("lookup", 1);
+  writer.input("ids", ElementType::Int64, {"N"});
+  writer.input("x", ElementType::Fp32, {"N", std::int64_t{4}});
+  writer.output("found", ElementType::Fp32, {"N", std::int64_t{4}});
+  writer.output("same", ElementType::Int64, {"N"});
+  writer.opTo("found", "Add", {writer.op("Gather", {writer.normal({16, 4}, 1), "ids"}), "x"});
+  writer.opTo("same", "Identity", {"ids"});
+  return writer.finish();
+}
+
+// Its answer's first dimension is not that of the rows.
+std::string columnMaxima() {
+  OnnxWriter writer("column_maxima", 1);
+  writer.input("INPUT0", ElementType::Fp32, {"N", "M"});
+  writer.output("OUTPUT0", ElementType::Fp32, {"M"});
+  writer.opTo("OUTPUT0", "ReduceMax", {"INPUT0"}, {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}});
+  return writer.finish();
+}
+
 std::string dense(OnnxWriter& writer, const std::string& x, std::int64_t in, std::int64_t out, bool relu) {
   const double gain = relu ? 2.0 : 1.0;
   const std::string y = writer.op("Gemm", {x, writer.normal({in, out}, std::sqrt(gain / static_cast<double>(in))), writer.constant({out}, 0)});
@@ -57,6 +78,16 @@ std::string mlp() {
   writer.input("input", ElementType::Fp32, {"N", std::int64_t{784}});
   writer.output("output", ElementType::Fp32, {"N", std::int64_t{10}});
   dense(writer, dense(writer, "input", 784, 128, true), 128, 10, false);
+  writer.lastIs("output");
+  return writer.finish();
+}
+
+// 25 MB of weights, read once for a row or for many: where batches gain.
+std::string wideMlp() {
+  OnnxWriter writer("mlp_wide", 1);
+  writer.input("input", ElementType::Fp32, {"N", std::int64_t{512}});
+  writer.output("output", ElementType::Fp32, {"N", std::int64_t{512}});
+  dense(writer, dense(writer, dense(writer, "input", 512, 2048, true), 2048, 2048, true), 2048, 512, false);
   writer.lastIs("output");
   return writer.finish();
 }
@@ -235,7 +266,10 @@ Result<std::string> makeModel(std::string_view name) {
   if (name == "add_one") return addOne();
   if (name == "mean") return mean();
   if (name == "sum_difference") return sumDifference();
+  if (name == "lookup") return lookup();
+  if (name == "column_maxima") return columnMaxima();
   if (name == "mlp") return mlp();
+  if (name == "mlp_wide") return wideMlp();
   if (name == "slow_1ms") return slow(2);
   if (name == "slow_50ms") return slow(100);
   if (const int links = linksOf(name, "slow_x"); links > 0) return slow(links);
@@ -252,8 +286,8 @@ Result<std::string> makeModel(std::string_view name) {
 std::vector<std::string> modelNames() {
   Names names;
   for (int i = 0; i < kElementTypes; ++i) names.push_back(identityName(static_cast<ElementType>(i)));
-  for (const char* name : {"add_one", "mean", "sum_difference", "mlp", "slow_1ms", "slow_50ms", "mobilenet_v2", "resnet50", "vgg16",
-                           "unknown_operator", "external_inside", "external_outside"}) {
+  for (const char* name : {"add_one", "mean", "sum_difference", "lookup", "column_maxima", "mlp", "mlp_wide", "slow_1ms", "slow_50ms", "mobilenet_v2",
+                           "resnet50", "vgg16", "unknown_operator", "external_inside", "external_outside"}) {
     names.emplace_back(name);
   }
   return names;

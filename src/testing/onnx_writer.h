@@ -67,10 +67,11 @@ class OnnxWriter {
   bool customDomain_{false};
 };
 
-// "identity_fp32" ... "identity_bytes" (INPUT0 -> OUTPUT0, [-1,-1]), "add_one", "mean", "sum_difference" (two in, two out), "mlp" (784 -> 128 -> 10),
-// "slow_1ms", "slow_50ms" (about, on one CPU of 2020), "slow_xN" and "rows_xN" (of N links; the cost of rows is in proportion to the rows of the
-// input), "mobilenet_v2", "resnet50", "vgg16" (input [-1,3,224,224] -> output [-1,1000]), and broken ones: "unknown_operator", "external_inside"
-// (wants weights.bin beside it: 16 floats), "external_outside" (../weights.bin). NotFound for any other name.
+// "identity_fp32" ... "identity_bytes" (INPUT0 -> OUTPUT0, [-1,-1]), "add_one", "mean", "sum_difference" (two in, two out), "lookup" (INT64 and FP32
+// in and out), "column_maxima" ([N,M] -> [M]), "mlp" (784 -> 128 -> 10), "mlp_wide" (512 -> 2048 -> 2048 -> 512), "slow_1ms", "slow_50ms" (about, on
+// one CPU of 2020), "slow_xN" and "rows_xN" (of N links; the cost of rows is in proportion to the rows of the input), "mobilenet_v2", "resnet50",
+// "vgg16" (input [-1,3,224,224] -> output [-1,1000]), and broken ones: "unknown_operator", "external_inside" (wants weights.bin beside it: 16
+// floats), "external_outside" (../weights.bin). NotFound for any other name.
 [[nodiscard]] Result<std::string> makeModel(std::string_view name);
 [[nodiscard]] std::vector<std::string> modelNames();
 

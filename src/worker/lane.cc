@@ -18,6 +18,7 @@
 
 #include "channel/lane_messages.h"
 #include "channel/seqpacket.h"
+#include "worker/gather.h"
 
 namespace coterie::worker {
 
@@ -47,6 +48,7 @@ struct Lane::Buffers {
   channel::RunMessage request;
   channel::AnswerMessage answer;
   std::array<std::byte, channel::kMaxLaneMessage> bytes;
+  Gather gather;
   std::vector<onnx::Input> inputs;
   std::vector<int> wanted;
   std::vector<onnx::Output> outputs;
@@ -62,7 +64,7 @@ struct Start {
 };
 }  // namespace
 
-Lane::Lane(const LaneSetup& setup, const onnx::Session& session) : setup_(setup), runner_(session) {}
+Lane::Lane(const LaneSetup& setup, const onnx::Session& session) : setup_(setup), signature_(session.signature()), runner_(session) {}
 
 Status Lane::start() {
   Start start;
@@ -123,18 +125,14 @@ void Lane::terminate(std::uint64_t generation) {
 
 Status Lane::runOne(Buffers& buffers) {
   const channel::RunMessage& request = buffers.request;
-  const auto bad = [](const char* what) { return Error{Code::InvalidArgument, "BadRequest", what}; };
   if (request.cellOffset > setup_.answers.size() || request.cellBytes > setup_.answers.size() - request.cellOffset)
-    return bad("the answer's cell is outside its arena");
-  buffers.inputs.clear();
-  for (std::size_t i = 0; i < request.inputCount; ++i) {
-    const channel::TensorPlace& place = request.inputs[i];
-    if (place.offset > setup_.requests.size() || place.length > setup_.requests.size() - place.offset) return bad("an input is outside its arena");
-    buffers.inputs.push_back({place.index, place.shape(), setup_.requests.subspan(place.offset, place.length)});
-  }
+    return Error{Code::InvalidArgument, "BadRequest", "the answer's cell is outside its arena"};
+  if (Status s = buffers.gather.join(request, setup_.requests, signature_, buffers.inputs); !s.ok()) return s;
   buffers.wanted.assign(request.outputs.begin(), request.outputs.begin() + request.outputCount);
   const std::span<std::byte> cell = setup_.answers.subspan(request.cellOffset, request.cellBytes);
-  if (Status s = runner_.run(buffers.inputs, buffers.wanted, cell, buffers.outputs); !s.ok()) return s;
+  const Status ran = runner_.run(buffers.inputs, buffers.wanted, cell, buffers.outputs);
+  buffers.gather.release();
+  if (!ran.ok()) return ran;
   channel::AnswerMessage& answer = buffers.answer;
   for (std::size_t i = 0; i < buffers.outputs.size(); ++i) {
     const onnx::Output& output = buffers.outputs[i];

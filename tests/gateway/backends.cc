@@ -84,7 +84,7 @@ Workers::~Workers() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-Status Workers::serve(const std::string& name, const std::string& model, int lanes) {
+Status Workers::serve(const std::string& name, const std::string& model, int lanes, int maxBatch) {
   const auto bytes = testing::makeModel(model);
   if (!bytes) return bytes.error();
   const std::string path = (folder_ / (model + ".onnx")).string();
@@ -94,6 +94,7 @@ Status Workers::serve(const std::string& name, const std::string& model, int lan
   Served entry;
   entry.service = {"space", name};
   entry.lanes = lanes;
+  entry.maxBatch = maxBatch;
   entry.arena = std::move(*arena);
   if (const Status shared = runtime_->setRequestArena(entry.service, entry.arena->fd(), entry.arena->size()); !shared) return shared.error();
   InstanceSpec spec;
@@ -118,6 +119,7 @@ void Workers::instanceReady(InstanceId id, const InstanceReady& ready) {
   served.backend = std::make_unique<channel::LocalBackend>(loop_, served.arena, endpoint->signature, *this);
   gateway::ServiceSettings settings;
   settings.tenant = TenantName("tenant");
+  settings.maxBatch = served.maxBatch;
   settings.initialRun = ready.speeds.empty() ? Nanos(Millis(1)) : ready.speeds.front().mean;
   gateway_.publishService(served.service, settings, served.backend.get());
   gateway_.setLanes(served.service, id, {served.lanes, 0});

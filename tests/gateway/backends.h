@@ -51,8 +51,8 @@ class Workers final : public ContainerRuntime::Listener, public channel::Supervi
   Workers(http::AsioLoop& loop, gateway::Gateway& gateway);
   ~Workers() override;
 
-  // Makes the model, starts a worker with that many lanes, waits until it is ready and publishes it under that name.
-  Status serve(const std::string& name, const std::string& model, int lanes);
+  // Makes the model, starts a worker with that many lanes, waits until it is ready and publishes it under that name; so many requests may run as one.
+  Status serve(const std::string& name, const std::string& model, int lanes, int maxBatch = 1);
   [[nodiscard]] double cpuSeconds() const;                   // of all workers, since they started
   [[nodiscard]] pid_t pidOf(const std::string& name) const;  // of the latest worker of that name
   [[nodiscard]] static std::string runtimeLibrary();
@@ -66,6 +66,7 @@ class Workers final : public ContainerRuntime::Listener, public channel::Supervi
   struct Served {
     ServiceName service;
     int lanes{0};
+    int maxBatch{1};
     std::shared_ptr<channel::RequestArena> arena;
     std::unique_ptr<channel::LocalBackend> backend;
     pid_t pid{0};

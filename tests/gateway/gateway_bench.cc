@@ -1,16 +1,20 @@
 // What a request costs: the gateway's process alone over a backend that answers at once, and the whole tree of processes with real workers.
 //
-// usage: gateway [--seconds S] [--connections N] [--repetitions R] [--lanes L] [--half-load] [--out FILE]
+// usage: gateway [--seconds S] [--connections N] [--repetitions R] [--lanes L] [--half-load] [--batching] [--out FILE]
 // The load comes over real loopback connections from a process of its own, whose CPU time does not count. Cases:
 //   null-backend/rest-json, rest-binary   a tiny request; 600 KB binary tensors with a reply below 1 KB
 //   tree/rest-binary                      the same through a worker: identity of 16 bytes; the mean of 600 KB
 //   tree/half-load                        MobileNetV2 on L lanes (default: one per CPU), open loop at half of the rate that a closed loop reached
 //                                         (--half-load: only this); added_p99 is the requests' p99 less the p99 of the runs themselves, so it
 //                                         holds queueing and everything that the gateway adds
+//   tree/one-by-one, tree/batched         a fully connected model of 25 MB on one lane, 32 connections, without batching and with 32 requests that
+//   may
+//                                         run as one, ABBA (--batching: only this); batching_gain is the median of the pairs' ratios of requests/s
 // Medians of R repetitions, interleaved.
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -27,6 +31,8 @@
 
 namespace coterie::gateway_bench {
 namespace {
+
+constexpr int kDenseClients = 32;
 
 struct Case {
   std::string path;
@@ -97,6 +103,9 @@ class Bench {
          {std::pair{"identity", "identity_fp32"}, {"mean", "mean"}, {"image", "mobilenet_v2"}, {"image-half", "mobilenet_v2"}}) {
       if (const Status served = workers_->serve(name, model, lanes); !served) return served;
     }
+    for (const auto& [name, maxBatch] : {std::pair{"one-by-one", 1}, {"batched", kDenseClients}}) {
+      if (const Status served = workers_->serve(name, "mlp_wide", 1, maxBatch); !served) return served;
+    }
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, {}, gateway_);
     if (!server) return server.error();
     server_ = std::move(*server);
@@ -121,6 +130,14 @@ class Bench {
                   static_cast<double>(result->latency.quantile(.5)) * 1e-3,
                   static_cast<double>(result->latency.quantile(.99)) * 1e-3,
                   result->errors};
+  }
+
+  // Requests to a run, since the beginning.
+  [[nodiscard]] double requestsPerRun(const std::string& service) const {
+    for (const auto& row : gateway_.snapshot().services) {
+      if (row.name.name == service && row.runs.runs() > 0) return static_cast<double>(row.runs.requests()) / static_cast<double>(row.runs.runs());
+    }
+    return 0;
   }
 
   // How long the runs of a service took on their lanes, as the gateway saw them.
@@ -180,8 +197,37 @@ Status halfLoad(Bench& bench, Nanos duration, int lanes, testing::BenchReport& r
   return {};
 }
 
+Status batching(Bench& bench, Nanos duration, int repetitions, testing::BenchReport& report) {
+  const Shape row{1, 512};
+  const std::vector<Case> both{{"tree/one-by-one", 2048, binaryRequest("one-by-one", "input", row)},
+                               {"tree/batched", 2048, binaryRequest("batched", "input", row)}};
+  std::map<std::size_t, std::vector<Sample>> samples;
+  std::vector<double> gains;
+  for (int i = 0; i < repetitions; ++i) {
+    std::array<double, 2> reached{};
+    for (std::size_t turn = 0; turn < 2; ++turn) {
+      const std::size_t c = i % 2 == 0 ? turn : 1 - turn;
+      const auto sample = bench.measure(both[c], duration, kDenseClients);
+      if (!sample) return sample.error();
+      if (sample->errors > 0) return Error{Code::Internal, "Errors", both[c].path + ": " + std::to_string(sample->errors) + " errors"};
+      samples[c].push_back(*sample);
+      reached[c] = sample->perSecond;
+    }
+    gains.push_back(reached[1] / reached[0]);
+  }
+  for (std::size_t c = 0; c < both.size(); ++c) {
+    report.add({"requests_per_second", "requests/s", median(samples[c], &Sample::perSecond), caseOf(both[c]), {}, {}});
+    report.add({"requests_per_cpu_second", "requests/s", median(samples[c], &Sample::perCpuSecond), caseOf(both[c]), {}, {}});
+    report.add({"latency_p50", "us", median(samples[c], &Sample::p50Micros), caseOf(both[c]), {}, {}});
+    report.add({"latency_p99", "us", median(samples[c], &Sample::p99Micros), caseOf(both[c]), {}, {}});
+  }
+  report.add({"requests_per_run", "requests", bench.requestsPerRun("batched"), caseOf(both[1]), {}, {}});
+  report.add({"batching_gain", "ratio", testing::quantile(gains, .5), caseOf(both[1]), {}, {}});
+  return {};
+}
+
 int run(int argc, char** argv) {
-  if (!testing::benchArguments(argc, argv, {"half-load"}, {"seconds", "connections", "repetitions", "lanes", "out"})) return 2;
+  if (!testing::benchArguments(argc, argv, {"half-load", "batching"}, {"seconds", "connections", "repetitions", "lanes", "out"})) return 2;
   const auto duration = Nanos(static_cast<std::int64_t>(std::strtod(testing::benchOption(argc, argv, "seconds", "2").c_str(), nullptr) * 1e9));
   const int connections = std::atoi(testing::benchOption(argc, argv, "connections", "16").c_str());
   const int repetitions = std::atoi(testing::benchOption(argc, argv, "repetitions", "5").c_str());
@@ -193,10 +239,17 @@ int run(int argc, char** argv) {
   Bench bench(**load, connections);
   if (const Status begun = bench.begin(lanes); !begun) return fail(begun.error());
   testing::BenchReport report("gateway", 1, repetitions);
-  if (!testing::benchFlag(argc, argv, "half-load")) {
+  const bool onlyHalfLoad = testing::benchFlag(argc, argv, "half-load");
+  const bool onlyBatching = testing::benchFlag(argc, argv, "batching");
+  if (!onlyHalfLoad && !onlyBatching) {
     if (const Status done = throughput(bench, duration, repetitions, report); !done) return fail(done.error());
   }
-  if (const Status done = halfLoad(bench, duration, lanes, report); !done) return fail(done.error());
+  if (!onlyBatching) {
+    if (const Status done = halfLoad(bench, duration, lanes, report); !done) return fail(done.error());
+  }
+  if (!onlyHalfLoad) {
+    if (const Status done = batching(bench, duration, repetitions, report); !done) return fail(done.error());
+  }
   std::fputs(report.table().c_str(), stdout);
   if (const Status written = report.write(out); !written) return fail(written.error());
   return 0;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -85,6 +86,78 @@ TEST_F(WithWorkers, AModelAnswersOverJsonAndBinary) {
     std::memcpy(&mean, binary.body.data() + binary.body.size() - sizeof mean, sizeof mean);
     EXPECT_EQ(mean, 3);
   });
+}
+
+std::string lookup(int id, int rows) {
+  std::string ids;
+  std::string x;
+  for (int i = 0; i < rows; ++i) {
+    ids += (i > 0 ? "," : "") + std::to_string(id);
+    x += (i > 0 ? "," : "") + std::to_string(i) + ",0.5,-3,1e3";
+  }
+  const std::string n = std::to_string(rows);
+  return R"({"inputs":[{"name":"ids","shape":[)" + n + R"(],"datatype":"INT64","data":[)" + ids + R"(]},{"name":"x","shape":[)" + n +
+         R"(,4],"datatype":"FP32","data":[)" + x + "]}]}";
+}
+
+// Many at one lane: most run as one with others, all are answered what they are answered alone, and one that the model cannot run is nobody else's
+// fault.
+TEST_F(WithWorkers, RequestsThatRunAsOneAreAnsweredAsAlone) {
+  const Status served = workers_->serve("batched", "lookup", 1, 8);
+  ASSERT_TRUE(served.ok()) << served.error().message;
+  constexpr int kClients = 16;
+  const auto batches = [&] {
+    const auto all = gateway_->snapshot().services;
+    return all.at(0).runs.runs() - all.at(0).runs.of(1).runs;
+  };
+  std::atomic<bool> enough{false};
+  std::atomic<int> wrong{0};
+  serveWhile(
+      [&] {
+        std::vector<std::string> alone;
+        for (int i = 0; i < kClients; ++i) alone.push_back(ask("batched", lookup(i, 1 + i % 5)).body);
+        EXPECT_EQ(ask("batched", lookup(99, 1)).status, 400) << "no such row";
+        std::vector<std::thread> clients;
+        for (int i = 0; i < kClients; ++i) {
+          clients.emplace_back([&, i] {
+            do {
+              const auto answer = ask("batched", lookup(i, 1 + i % 5));
+              wrong += answer.status != 200 || answer.body != alone[static_cast<std::size_t>(i)];
+              if (i == 0) wrong += ask("batched", lookup(99, 2)).status != 400;
+            } while (!enough);
+          });
+        }
+        for (std::thread& client : clients) client.join();
+      },
+      [&] { enough = batches() >= 50; });
+  EXPECT_GE(batches(), 50);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(running("batched"), 0);
+}
+
+TEST_F(WithWorkers, AModelWhoseRowsAreNotIndependentServesOneByOne) {
+  const Status served = workers_->serve("maxima", "column_maxima", 1, 8);
+  ASSERT_TRUE(served.ok()) << served.error().message;
+  std::atomic<int> wrong{0};
+  const auto runs = [&] { return gateway_->snapshot().services.at(0).runs; };
+  std::atomic<bool> enough{false};
+  serveWhile(
+      [&] {
+        std::vector<std::thread> clients;
+        for (int i = 0; i < 8; ++i) {
+          clients.emplace_back([&, i] {
+            const std::string n = std::to_string(i);
+            do {
+              const auto answer = ask("maxima", R"({"inputs":[{"name":"INPUT0","shape":[1,2],"datatype":"FP32","data":[3,)" + n + "]}]}");
+              wrong += answer.status != 200 || answer.body.find(R"("data":[3,)" + n + "]") == std::string::npos;
+            } while (!enough);
+          });
+        }
+        for (std::thread& client : clients) client.join();
+      },
+      [&] { enough = enough || runs().runs() > 500; });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(runs().runs(), runs().of(1).runs) << "the first answer to one alone shows it";
 }
 
 TEST_F(WithWorkers, AKilledWorkerCostsOnlyItsOwnServicesRequests) {

@@ -25,8 +25,7 @@ struct Load {
     ++running;
     auto cell = rig.backend->allocate(bytes);
     RunRequest request;
-    request.cell = std::move(cell).value();
-    request.inputs.push_back({0, shape, 0, bytes});
+    request.members.push_back({std::move(cell).value(), {{0, shape, 0, bytes}}});
     request.outputs.push_back(0);
     request.maxRun = Seconds(10);
     rig.backend->run(lane, std::move(request), [this, lane](RunOutcome outcome) {

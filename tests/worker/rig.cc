@@ -124,8 +124,7 @@ std::shared_ptr<Reply> Rig::send(LaneRef lane, const Shape& shape, const std::ve
   EXPECT_TRUE(cell.ok()) << cell.error().message;
   if (!bytes.empty()) std::memcpy((*cell)->bytes().data(), bytes.data(), bytes.size());
   RunRequest request;
-  request.cell = std::move(cell).value();
-  request.inputs.push_back({0, shape, 0, bytes.size()});
+  request.members.push_back({std::move(cell).value(), {{0, shape, 0, bytes.size()}}});
   for (std::size_t i = 0; i < backend->signature().outputs.size(); ++i) request.outputs.push_back(static_cast<int>(i));
   request.maxRun = maxRun;
   backend->run(lane, std::move(request), [reply, keep = keepAnswers](RunOutcome outcome) {

@@ -66,8 +66,7 @@ TEST(Crash, KillsOfOneServicesWorkersAreNoErrorsOfAnothers) {
   bool stop = false;
   std::function<void()> next = [&] {
     RunRequest request;
-    request.cell = rig.backend->allocate(4).value();
-    request.inputs.push_back({0, {1, 1}, 0, 4});
+    request.members.push_back({rig.backend->allocate(4).value(), {{0, {1, 1}, 0, 4}}});
     request.outputs = {0};
     request.maxRun = Seconds(30);
     rig.backend->run(Rig::lane(1), std::move(request), [&](RunOutcome outcome) {
