@@ -369,7 +369,10 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
     for (const agent::ContainerView& one : view->containers) {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
+      if (one.stuck) made.stuck.insert(one.instance);
+      if (one.observed && !one.observed->home.empty()) made.held[one.instance] = one.observed->effective;
     }
+    made.failedWrites = view->counters.applyErrors;
     addReasons(made, container.group, view->reasons, idOf(container.group), numberOf);
     if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
@@ -435,6 +438,7 @@ AgentReport NodeAgent::report() {
     group.inPool = plan.inPool;
     group.pending = plan.pending;
     group.waitsFor = plan.waitsFor;
+    group.isolation = book_.group(g).isolation;
     group.hinted = book_.group(g).hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
@@ -448,6 +452,7 @@ AgentReport NodeAgent::report() {
     report.groups.push_back(std::move(group));
   }
   if (std::string said = poolRemark(report); !said.empty()) report.remarks.push_back(std::move(said));
+  addIsolation(report, plans);
   addForecasts(report);
   return report;
 }

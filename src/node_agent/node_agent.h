@@ -108,7 +108,10 @@ class NodeAgent final : private agent::Drc::Listener {
     Isolation waitsFor{Isolation::None};  // pending because this cannot be had
     std::vector<std::string> reasons;
     std::map<InstanceId, CpuSet> homes;
+    std::map<InstanceId, CpuSet> held;  // where the kernel lets those run that were placed
     std::set<InstanceId> contested;
+    std::set<InstanceId> stuck;    // a write on them has not returned
+    std::int64_t failedWrites{0};  // of the group, since it came
   };
   using Plans = std::map<std::size_t, GroupPlan>;  // by number (group_book.h)
 
@@ -154,6 +157,10 @@ class NodeAgent final : private agent::Drc::Listener {
   void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
   void setLoan(InstanceId id, const CpuSet& cpus);
   void parkLoans();
+  // node_agent_isolation.cc
+  void addIsolation(AgentReport& report, const Plans& plans);
+  [[nodiscard]] std::vector<std::string> whoIntrudes(const GroupReport& group, const Plans& plans);
+  [[nodiscard]] CpuSet reachOf(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   // node_agent_forecast.cc
   void addForecasts(AgentReport& report) const;
   [[nodiscard]] MilliCpu threadsElsewhere() const;

@@ -35,58 +35,6 @@ TEST(NodeAgentTest, ServersWithMemoryGetANodeEachAndNothingIsSaidOfMemoryNodes) 
   }
 }
 
-// One cache of twelve ways below all four CPUs.
-CacheControl twelveWays() {
-  CacheControl control;
-  control.caches = {{0, CpuSet::range(0, 3), 0xfff}};
-  control.classes = 3;
-  return control;
-}
-
-constexpr const char* kRedIsolated = R"(
-groups:
-  - {name: red/s, tenant: red, isolation: core, members: [{command: "red*"}]}
-  - {name: blue/s, tenant: blue, members: [{command: "blue*"}]}
-)";
-
-TEST(NodeAgentTest, AllProcessesOfAnIsolatedContainerAreInItsTenantsCacheClass) {
-  AgentRig rig;
-  rig.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
-  const int first = rig.beginContained("red", kRedCgroup);
-  const int second = rig.beginContained("red helper", kRedCgroup);
-  const int blue = rig.begin("blue");
-  rig.start(kRedIsolated, Mode::Enforce);
-  EXPECT_EQ(rig.classes->classOf(first), "t0");
-  EXPECT_EQ(rig.classes->classOf(second), "t0");
-  EXPECT_EQ(rig.classes->classOf(blue), "rest");
-  EXPECT_NE(rig.reasons(0).find("cache class of its own"), std::string::npos) << rig.reasons(0);
-  const int late = rig.beginContained("red late", kRedCgroup);
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.classes->classOf(late), "t0");
-  rig.node->stop([] {});
-  rig.loop.advance(2s);
-  EXPECT_TRUE(rig.classes->list().empty());
-  EXPECT_EQ(rig.classes->classOf(first), "");
-}
-
-TEST(NodeAgentTest, WithoutCacheClassesThatIsRemarkedAndWhileObservingNothingIsWritten) {
-  const Error nothing{Code::Unavailable, "NoCacheClasses", "the kernel has none"};
-  AgentRig rig;
-  rig.classes = std::make_unique<testing::FakeCacheClasses>(nothing);
-  rig.begin("red");
-  rig.begin("blue");
-  rig.start(kRedIsolated, Mode::Enforce);
-  EXPECT_EQ(rig.node->report().remarks, std::vector<std::string>{"cache classes: the kernel has none"});
-  AgentRig observing;
-  observing.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
-  observing.begin("red");
-  observing.begin("blue");
-  observing.start(kRedIsolated, Mode::Observe);
-  observing.loop.advance(3s);
-  EXPECT_EQ(observing.classes->writes + observing.classes->joins + observing.classes->readings, 0);
-  EXPECT_TRUE(observing.node->report().remarks.empty());
-}
-
 TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
   AgentRig rig;
   const int red = rig.begin("red");

@@ -184,6 +184,8 @@ std::string reportText(const AgentReport& report, bool colors) {
   for (const GroupReport& group : report.groups) {
     out << group.name << ": entitled to " << cpus(group.entitlement) << " CPUs, could use " << cpus(group.demand) << "\n";
     for (const std::string& sentence : group.reasons) out << "  " << cli::printable(sentence) << "\n";
+    for (const std::string& clause : group.notIsolatedYet)
+      out << "  " << cli::styled("not isolated yet: " + cli::printable(clause), cli::Style::Doubtful, colors) << "\n";
   }
   for (const std::string& remark : report.remarks) out << "note: " << cli::printable(remark) << "\n";
   return out.str();
@@ -207,6 +209,9 @@ Value reportValue(const AgentReport& report) {
     one.set("inPool", group.inPool);
     one.set("pending", group.pending);
     one.set("waitsForIsolation", isolationName(group.waitsFor));
+    one.set("isolation", isolationName(group.isolation));
+    one.set("isolationGaps", textList(group.isolationGaps));
+    one.set("notIsolatedYet", textList(group.notIsolatedYet));
     one.set("hinted", group.hinted);
     setUse(one, group.use);
     one.set("forecast", forecastValue(group.forecast));

@@ -60,6 +60,9 @@ struct GroupReport {
   foreign::Use use;                     // of all containers
   foreign::Forecast forecast;
   std::vector<std::string> reasons;  // sentences
+  Isolation isolation{Isolation::None};
+  std::vector<std::string> isolationGaps;   // what that does not keep away: sentences; empty: it has none, or it waits
+  std::vector<std::string> notIsolatedYet;  // enforcing: who may still run where it forbids, and why, a clause each; empty: it is in force
   std::vector<ContainerReport> containers;
 };
 

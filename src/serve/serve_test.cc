@@ -98,7 +98,7 @@ struct CountingPorts final : controller::GatewayPort, controller::AllocationPort
   void resumeInstance(InstanceId) override { ++calls; }
   void instanceGone(InstanceId) override { ++calls; }
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup&) const override { return MilliCpu(7); }
-  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
+  [[nodiscard]] allocation::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup&) const override {
     return allocation::UnitShortage{};
   }
