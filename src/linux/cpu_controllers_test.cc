@@ -434,6 +434,21 @@ TEST_F(ForeignControllerTest, EveryThreadGetsBackItsOwnMaskAndNewOnesTheFirstOne
   EXPECT_FALSE(fs::exists(journal_));
 }
 
+// With nobody new to note: a kill before the next one would have left it as it is for good.
+TEST_F(ForeignControllerTest, ANoteThatSomebodyRemovedIsWrittenAgain) {
+  ChildProcess child(1);
+  const auto made = controller({child.pid()});
+  ASSERT_TRUE(made->add({InstanceId(1), child.pid(), {}, {}, {}}).ok());
+  setHome(*made, first_);
+  fs::remove(journal_);
+  made->sweep();
+  EXPECT_TRUE(fs::exists(journal_));
+  made->restore();
+  EXPECT_FALSE(fs::exists(journal_));
+  made->sweep();
+  EXPECT_FALSE(fs::exists(journal_)) << "there is nothing to give back";
+}
+
 TEST_F(ForeignControllerTest, AContainerIsAllItsProcesses) {
   ChildProcess one(1);
   ChildProcess two(1);

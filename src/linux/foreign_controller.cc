@@ -327,7 +327,7 @@ Status ForeignController::placeSystem(const CpuSet& cpus) {
   return placeOwnThreads(system_);
 }
 
-// Threads begun since then are noted, so that they are given back after a kill, too.
+// Threads begun since then are noted, so that they are given back after a kill, too; the note is written again where somebody removed it.
 void ForeignController::sweep() {
   above_->beginSweep();
   bool others = false;
@@ -335,7 +335,10 @@ void ForeignController::sweep() {
     if (!std::exchange(container.loansFresh, false)) container.loansBefore = container.loans;
     if (!container.own && !container.home.empty()) others = noteThreads(container, find_(id).processes) || others;
   }
-  if (others) static_cast<void>(save());
+  const bool lost = !journal_.empty() && !containers_.empty() && ::access(journal_.c_str(), F_OK) != 0;
+  const Status saved = others || lost ? save() : Status{};
+  if (!saved && !std::exchange(unsavedSaid_, true)) log::warning("agent", saved.error().message);
+  if (saved) unsavedSaid_ = false;
   if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +48,9 @@ namespace coterie::node_agent {
 namespace {
 
 constexpr std::int64_t kNoPort = -1;
-constexpr const char* kJournal = "/agent-found";  // in the state folder
+// In the state folder.
+constexpr const char* kJournal = "/agent-found";
+constexpr const char* kLock = "/agent.lock";
 
 // As the parser fills them in.
 struct Flags {
@@ -76,13 +77,11 @@ std::vector<std::string> faultLines(const std::string& path, const Faults& fault
 
 // One enforcing agent per state folder: a second one would take the first one's sets for those of a dead run.
 Result<UniqueFd> lockState(const std::string& folder) {
-  std::error_code fault;
-  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), fault);
-  ::mkdir(folder.c_str(), 0700);
-  UniqueFd lock(::open((folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  static_cast<void>(linux::makePrivateFolder(folder));  // what is wrong is said of the file
+  UniqueFd lock(::open((folder + kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock)
     return Error{Code::PermissionDenied, "StateUnwritable",
-                 "cannot open " + folder + "/agent.lock: " + std::strerror(errno) + "; name a folder with --state"};
+                 "cannot open " + folder + kLock + ": " + std::strerror(errno) + "; name a folder with --state"};
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Error{Code::Unavailable, "AgentRunning", "another coterie agent enforces with the state folder " + folder};
   return Result<UniqueFd>(std::move(lock));
@@ -108,6 +107,9 @@ class AgentRun {
   [[nodiscard]] Status begin();
   [[nodiscard]] Result<NodeAgent::Actuators> openActuators(const AgentFile& file);
   [[nodiscard]] Status openDoors();
+  [[nodiscard]] std::string socketPath() const { return context_.stateFolder + "/" + std::string(cli::kAgentSocket); }
+  void openSocket();
+  void keepState();
   void hangUp();
   void take(const Result<std::string>& yaml);
   void look();
@@ -137,6 +139,7 @@ class AgentRun {
   int shown_{-1};  // those that the last report had
   Instant lastChange_{};
   Instant firstChange_{};  // since the last report
+  bool socketOpen_{false};
   bool stopping_{false};
 };
 
@@ -204,15 +207,28 @@ Status AgentRun::openDoors() {
   if (flags_.once) return {};
   doors_ = std::make_unique<AgentDoors>([this] { return reportValue(agent_->report()); },
                                         [this] { return metrics_.scrape(agent_->report(), agent_->controllerView(), agent_->controllerGroups()); });
-  std::error_code fault;
-  std::filesystem::create_directories(std::filesystem::path(context_.stateFolder).parent_path(), fault);
-  ::mkdir(context_.stateFolder.c_str(), 0700);
-  if (const Status opened = doors_->openSocket(loop_, context_.stateFolder + "/" + std::string(cli::kAgentSocket)); !opened)
-    log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+  openSocket();
   if (flags_.metricsPort == kNoPort) return {};
   const Status opened = doors_->openMetrics(loop_, flags_.metricsAddress, static_cast<std::uint16_t>(flags_.metricsPort));
   if (opened.ok()) log::info("agent", "metrics on port " + std::to_string(doors_->metricsPort()));
   return opened;
+}
+
+void AgentRun::openSocket() {
+  static_cast<void>(linux::makePrivateFolder(context_.stateFolder));  // what is wrong is said of the socket
+  const Status opened = doors_->openSocket(loop_, socketPath());
+  socketOpen_ = opened.ok();
+  if (!opened) log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+}
+
+// Whoever removed the state folder took the lock and the socket with it: they are put back (the journal is the controller's).
+void AgentRun::keepState() {
+  if (!socketOpen_ || ::access(socketPath().c_str(), F_OK) == 0) return;
+  openSocket();
+  if (!socketOpen_) return;
+  log::warning("agent", socketPath() + " was removed while this agent runs: it is made anew");
+  if (!lock_ || ::access((context_.stateFolder + kLock).c_str(), F_OK) == 0) return;
+  if (auto locked = lockState(context_.stateFolder)) lock_ = std::move(locked).value();
 }
 
 // A report follows a change when the figures are of the time since then; where changes do not end, after three such times all the same.
@@ -231,6 +247,7 @@ void AgentRun::look() {
     show();
     if (flags_.once) return stop();
   }
+  keepState();
   if (config_) {
     if (const auto yaml = config_->look()) take(*yaml);
   }

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -238,6 +239,26 @@ def a_second_agent_is_refused_by_name_also_with_a_state_folder_of_its_own(contex
     check(apart(context) == held, "the one that was there lost what it held")
     context.agent.stop()
     check(unchanged(context), "masks differ")
+
+
+@case
+def a_state_folder_that_somebody_removes_is_made_anew(context):
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    state = context.folder / "agent-state"
+    shutil.rmtree(state)
+    for name in ("agent.sock", "agent.lock", "agent-found"):
+        within(20, f"{name} is there again", lambda: (state / name).exists(), 0.05)
+    check(state.stat().st_mode & 0o777 == 0o700, "others may look into it")
+    check(str(state) in context.agent.said() and "was removed" in context.agent.said(), context.agent.said())
+    top = subprocess.run(context.agent.state_command("top", "--node", "--once"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(top.returncode == 0 and "red/server" in top.stdout, top.stdout + top.stderr)
+    context.agent.process.kill()
+    context.agent.process.wait()
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    context.agent.stop()
+    check(unchanged(context), "what the killed one had found was not in the note any more")
 
 
 @case
