@@ -61,12 +61,18 @@ std::string ownedText(const Value& group, const Value& container) {
   return text;
 }
 
+// "CPU 3", "CPUs 0-1"; "CPUs -" where the list is missing.
+std::string namedAt(const Value& value, std::string_view key) {
+  const std::string list = admin::textAt(value, key);
+  const auto cpus = CpuSet::parse(list);
+  return cpus.ok() && !cpus->empty() ? cpusNamed(*cpus) : "CPUs " + orDash(list);
+}
+
 // Somebody else keeps setting its CPUs, and may just now have set those that it owns.
 std::string contestedText(const Value& container) {
   const std::string now = admin::textAt(container, "nowCpus");
   if (now.empty() || now == admin::textAt(container, "homeCpus")) return "contested";
-  const auto cpus = CpuSet::parse(now);
-  return "contested: it runs on " + (cpus.ok() ? cpusNamed(*cpus) : now);
+  return "contested: it runs on " + namedAt(container, "nowCpus");
 }
 
 Cell homeCell(const Value& group, const Value& container) {
@@ -130,8 +136,8 @@ void printNodeTop(const Context& context, const Value& report) {
   std::ostream& out = context.terminal.out;
   const bool colors = context.terminal.colors;
   const bool enforcing = admin::textAt(report, "mode") == "enforce";
-  out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; CPUs "
-      << printable(orDash(admin::textAt(report, "usableCpus"))) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
+  out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; "
+      << printable(namedAt(report, "usableCpus")) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
       << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
   if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {

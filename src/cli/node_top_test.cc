@@ -32,6 +32,8 @@ TEST(NodeTop, WhoIsContestedIsReadableForOneCpuAndForMany) {
   EXPECT_NE(home("1", "0").find(" 1; contested: it runs on CPU 0 "), std::string::npos) << home("1", "0");
   EXPECT_NE(home("1", "0-1").find(" 1; contested: it runs on CPUs 0-1 "), std::string::npos) << home("1", "0-1");
   EXPECT_NE(home("1", "1").find(" 1; contested "), std::string::npos) << home("1", "1");
+  EXPECT_EQ(top(R"({"mode": "enforce", "usableCpus": "1"})").rfind("enforcing; CPU 1, pool -", 0), 0U);
+  EXPECT_EQ(top(R"({"mode": "enforce", "usableCpus": "0-1"})").rfind("enforcing; CPUs 0-1, pool -", 0), 0U);
 }
 
 TEST(NodeTop, WhatIsolationDoesNotGiveIsSaidOncePerGroup) {

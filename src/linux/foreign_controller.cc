@@ -66,7 +66,8 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
                        "processes anew. " +
                        (undone.aside.empty() ? "The file could not be kept" : "The file is kept as " + undone.aside));
     if (undone.found > 0)
-      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) + " threads and cgroups)");
+      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) +
+                             (undone.found == 1 ? " thread or cgroup)" : " threads and cgroups)"));
     sayUnreturned();
   }
 }

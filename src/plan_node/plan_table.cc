@@ -137,8 +137,8 @@ std::string machineText(const Machine& machine) {
 PlanText planText(const NodePlan& node) {
   PlanText text;
   const std::string name = node.machine->name.empty() ? "the machine" : node.machine->name;
-  text.summary.push_back(fmt::format("{}: {}; {} may be owned", name, machineText(*node.machine),
-                                     node.usable == node.machine->online ? "all" : "CPUs " + orNone(node.usable)));
+  text.summary.push_back(
+      fmt::format("{}: {}; {} may be owned", name, machineText(*node.machine), node.usable == node.machine->online ? "all" : cpusNamed(node.usable)));
   text.summary.push_back(
       fmt::format("policy {}; pool {}; reserved {}", policyText(node.request.policy), orNone(node.plan.pool), orNone(node.request.reserved)));
   text.summary.push_back(node.costNow ? fmt::format("cost J {}, now {}", costText(node.cost), costText(*node.costNow))
