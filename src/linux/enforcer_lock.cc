@@ -108,6 +108,9 @@ Error refusal(const Rival& rival) {
               "), add your groups to its configuration, or run this one with --mode observe"};
 }
 
+// Without one nobody's lock would be seen, and a machine with agents look like one without.
+bool hasDescriptors() { return openFor("/", O_RDONLY | O_DIRECTORY).valid(); }
+
 }  // namespace
 
 std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, std::uint64_t inode) {
@@ -124,12 +127,13 @@ std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, s
   return holders;
 }
 
-EnforcerClaim::EnforcerClaim(std::string directory) {
+EnforcerClaim::EnforcerClaim(std::string directory) : blind_(!hasDescriptors()) {
   if (directory.empty()) directory = cpusetRoot(readText("/proc/self/mountinfo").value_or(""));
   if (directory.empty()) return;
   UniqueFd would = openFor(directory, O_RDONLY | O_DIRECTORY);
   std::array<UniqueFd, 2> does{openFor(directory, O_RDONLY | O_DIRECTORY), openFor(directory, O_RDONLY | O_DIRECTORY)};
   struct stat status{};
+  blind_ = blind_ || !hasDescriptors();  // those may have been the last
   if (!would || !does[0] || !does[1] || ::fstat(would.get(), &status) != 0) return;
   would_ = std::move(would);
   does_ = std::move(does);
@@ -138,7 +142,16 @@ EnforcerClaim::EnforcerClaim(std::string directory) {
 }
 
 Result<std::optional<Millis>> EnforcerClaim::look(Instant now) {
-  if (decided_ || !would_) return {std::nullopt};
+  if (decided_) return {std::nullopt};
+  if (blind_ || !hasDescriptors()) {
+    if (would_) static_cast<void>(::flock(would_.get(), LOCK_UN));
+    until_.reset();
+    return Error{
+        Code::Unavailable, "LocksUnreadable",
+        "whether another agent enforces on this machine cannot be seen, since this process has no file descriptor left; raise its limit of open "
+        "files (ulimit -n)"};
+  }
+  if (!would_) return {std::nullopt};
   if (!until_) until_ = now + kEnforcerPatience;
   static_cast<void>(::flock(would_.get(), LOCK_SH | LOCK_NB));  // refused: somebody who is no agent has it alone
   auto rival = rivalOn(device_, inode_);

@@ -21,7 +21,8 @@
 // (flock -x) keeps agents from being seen by those that start after them, and nobody from enforcing.
 //
 // A machine without cgroups, or without /proc/locks, has no such lock: nothing is refused there. Processes of other pid namespaces are not listed;
-// they can set no process of this one. Errors: Unavailable/AgentRunning, with the other's pid and what to do. O(locks of the machine) a look.
+// they can set no process of this one. Errors: Unavailable/AgentRunning, with the other's pid and what to do; Unavailable/LocksUnreadable where this
+// process can open no file, so that who else enforces cannot be seen. O(locks of the machine) a look.
 // Thread-compatible; one claim a process. Source: flock(2), proc_locks(5).
 #pragma once
 
@@ -59,6 +60,7 @@ class EnforcerClaim {
  private:
   UniqueFd would_;  // invalid: there is nothing to lock
   std::array<UniqueFd, 2> does_;
+  bool blind_{false};  // whether there is could not be seen
   std::uint64_t device_{0}, inode_{0};
   std::optional<Instant> until_;  // while it is not decided
   bool decided_{false};

@@ -29,6 +29,7 @@
 
 #include "linux/cgroup_paths.h"
 #include "linux/files.h"
+#include "testing/no_descriptors.h"
 
 namespace coterie::linux {
 namespace {
@@ -337,6 +338,26 @@ TEST_F(EnforcerLockOfProcesses, ALockThatIsShownTwiceIsNotTakenForOneThatEnforce
   const auto later = claim.look(kStart);
   ASSERT_TRUE(later.ok()) << later.error().message;
   EXPECT_TRUE(later->has_value());
+}
+
+TEST_F(EnforcerLockOfProcesses, WhoCanOpenNoFileDoesNotTakeTheMachineForItsOwn) {
+  for (const std::string& directory : {folder_, std::string()}) {  // the machine's own
+    const testing::NoDescriptors none;
+    EnforcerClaim claim(directory);
+    const auto blind = claim.look(kStart);
+    ASSERT_FALSE(blind.ok());
+    EXPECT_EQ(blind.error().reason, "LocksUnreadable");
+  }
+  const Holder other(folder_, 3);
+  EnforcerClaim claim(folder_);
+  {
+    const testing::NoDescriptors none;
+    EXPECT_FALSE(claim.look(kStart).ok());
+  }
+  EXPECT_EQ(heldBySelf(folder_), 0);
+  const auto refused = claim.look(kStart);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().reason, "AgentRunning");
 }
 
 TEST_F(EnforcerLockOfProcesses, BesideOneThatIsAboutToItIsLookedAtAgainUntilPatienceEnds) {

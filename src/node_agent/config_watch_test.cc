@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "node_agent/no_descriptors.h"
+#include "testing/no_descriptors.h"
 
 namespace coterie::node_agent {
 namespace {
@@ -157,7 +157,7 @@ TEST_F(ConfigWatchTest, OneThatCannotBeOpenedForAWhileIsReadOnceItCan) {
   ConfigWatch watch(path(), "first");
   write("second");
   {
-    const NoDescriptors none;
+    const testing::NoDescriptors none;
     EXPECT_EQ(said(watch, 8), "!") << "said once";
   }
   EXPECT_EQ(said(watch), "second");

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/unique_fd.h"
-#include "node_agent/no_descriptors.h"
+#include "testing/no_descriptors.h"
 
 namespace coterie::node_agent {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(KubeletPolicyTest, OneThatCannotBeReadSaysWhatItSaidLast) {
   EXPECT_TRUE(policy_.isStatic(path()));
   write(kNone);
   {
-    const NoDescriptors none;
+    const testing::NoDescriptors none;
     EXPECT_TRUE(policy_.isStatic(path())) << "two owners of CPU sets would be worse than none";
   }
   EXPECT_FALSE(policy_.isStatic(path()));

@@ -275,6 +275,7 @@ TEST(NodeAgentRetryTest, UntilItIsDecidedWhoEnforcesTheAgentGoesOnWithItsWork) {
   rig.reload("memoryNodes: keep\n" + kEnforced + kRed + kBlue);
   rig.loop.advance(20s);
   EXPECT_EQ(rig.asked, 101) << "nor is it asked for again";
+  EXPECT_EQ(std::count(rig.log.begin(), rig.log.end(), "close"), 0);
 }
 
 TEST(NodeAgentRetryTest, TheEndDoesNotWaitUntilThatIsDecided) {

@@ -3,7 +3,7 @@
 
 #include <sys/resource.h>
 
-namespace coterie::node_agent {
+namespace coterie::testing {
 
 class NoDescriptors {
  public:
@@ -21,4 +21,4 @@ class NoDescriptors {
   struct rlimit before_{};
 };
 
-}  // namespace coterie::node_agent
+}  // namespace coterie::testing
