@@ -105,6 +105,7 @@ class AgentRun {
 
  private:
   [[nodiscard]] Status begin();
+  [[nodiscard]] Result<std::optional<Millis>> claimMachine();
   [[nodiscard]] Result<NodeAgent::Actuators> openActuators(const AgentFile& file);
   [[nodiscard]] Status openDoors();
   [[nodiscard]] std::string socketPath() const { return context_.stateFolder + "/" + std::string(cli::kAgentSocket); }
@@ -124,8 +125,9 @@ class AgentRun {
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
   linux::CgroupMeter meter_;
+  KubeletPolicy kubelet_;
+  std::optional<linux::EnforcerClaim> claim_;
   UniqueFd lock_;
-  linux::EnforcerLock machineLock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<CacheClasses> cacheClasses_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
@@ -143,13 +145,23 @@ class AgentRun {
   bool stopping_{false};
 };
 
+Result<std::optional<Millis>> AgentRun::claimMachine() {
+  if (!claim_) claim_.emplace();
+  return claim_->look(loop_.clock().now());
+}
+
+// The machine has been claimed.
 Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
-  auto alone = linux::lockEnforcing();
-  if (!alone) return alone.error();
-  auto locked = lockState(context_.stateFolder);
+  auto locked = lock_ ? Result<UniqueFd>(std::move(lock_)) : lockState(context_.stateFolder);  // going on in another way, it has it
   if (!locked) return locked.error();
   const auto shape = machine_.read();
   if (!shape) return shape.error();
+  if (!applier_) {
+    auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
+    if (!applier) return applier.error();
+    applier_ = std::move(applier).value();
+    log::info("agent", applier_->policyText());
+  }
   controller_ = std::make_unique<linux::ForeignController>(
       shape->allowed,
       [this](InstanceId id) {
@@ -168,13 +180,6 @@ Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
                               "last gives back what the other had set");
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
   lock_ = std::move(locked).value();
-  machineLock_ = std::move(alone).value();
-  if (!applier_) {
-    auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
-    if (!applier) return applier.error();
-    applier_ = std::move(applier).value();
-    log::info("agent", applier_->policyText());
-  }
   if (!cacheClasses_) cacheClasses_ = linux::Resctrl::create();
   return NodeAgent::Actuators{controller_.get(), applier_.get(), cacheClasses_.get()};
 }
@@ -182,11 +187,12 @@ Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
 Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
   ports.meter = &meter_;
+  ports.claimMachine = [this] { return claimMachine(); };
   ports.openActuators = [this](const AgentFile& file) { return openActuators(file); };
-  ports.closeActuators = [this] { machineLock_ = {}, lock_.reset(); };  // the rest may still be at a write that hangs
+  ports.closeActuators = [this] { claim_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
   ports.rivals = [] { return linux::cpuRivals(::getpid()); };
-  ports.kubeletIsStatic = kubeletIsStatic;
+  ports.kubeletIsStatic = [this](const std::string& state) { return kubelet_.isStatic(state); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
     if (url && !hooks_) hooks_ = std::make_unique<HookCaller>();
@@ -197,7 +203,13 @@ Status AgentRun::begin() {
   config.self = ::getpid();
   config.window = Seconds(flags_.window);
   config.file = file_;
-  if (file_.mode != Mode::Enforce) warnOfDeadRun(context_.stateFolder);
+  if (file_.mode == Mode::Enforce) {
+    auto claim = linux::lockEnforcing();  // no loop runs yet that would be held up
+    if (!claim) return claim.error();
+    claim_ = std::move(claim).value();
+  } else {
+    warnOfDeadRun(context_.stateFolder);
+  }
   agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
   return agent_->start();
 }

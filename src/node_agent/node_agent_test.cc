@@ -340,37 +340,6 @@ TEST(NodeAgentTest, LeavingWaitsForNoWriteThatHangs) {
   rig.loop.runUntilIdle();
 }
 
-// Two owners of cpusets on one node must never coexist.
-TEST(NodeAgentTest, BesideAStaticKubeletItOnlyObserves) {
-  AgentRig rig;
-  rig.kubelet = true;
-  rig.begin("red");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.node->mode(), Mode::Observe);
-  EXPECT_NE(rig.node->report().why.find("static policy"), std::string::npos);
-  EXPECT_EQ(rig.homes().at("red").count(), 4) << "what it would do";
-  EXPECT_TRUE(rig.kernel.takeOperations().empty());
-}
-
-TEST(NodeAgentTest, AKubeletThatBecomesStaticIsLeftTheField) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  const InstanceId id = rig.node->report().groups[0].containers[0].id;
-  rig.kubelet = true;
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.node->mode(), Mode::Observe);
-  EXPECT_FALSE(rig.kernel.observe(id).ok()) << "given back";
-  EXPECT_EQ(rig.threads.at(red), 0);
-  rig.begin("blue");
-  static_cast<void>(rig.kernel.takeOperations());
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.homes().size(), 2U);
-  EXPECT_TRUE(rig.kernel.takeOperations().empty());
-}
-
 TEST(NodeAgentTest, AScanThatFailsChangesNothing) {
   AgentRig rig;
   rig.begin("red");

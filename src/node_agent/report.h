@@ -69,8 +69,8 @@ struct GroupReport {
 // Of the configuration file, since the start.
 struct ConfigReport {
   std::int64_t reloads{0};          // other ones that were put in force, or asked for
-  std::int64_t refused{0};          // that could not be
-  std::vector<std::string> faults;  // of the file as it is now, which therefore is not in force; empty: it is
+  std::int64_t refused{0};          // that could not be, or not yet; for each reason once
+  std::vector<std::string> faults;  // of the file as it is now, or what is in its way: it is not in force; empty: it is
 };
 
 struct AgentReport {
