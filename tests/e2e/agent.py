@@ -260,7 +260,8 @@ def a_state_folder_that_somebody_removes_is_made_anew(context):
     check(top.returncode == 0 and "red/server" in top.stdout, top.stdout + top.stderr)
     context.agent.process.kill()
     context.agent.process.wait()
-    given_back = lambda: (context.folder / "agent-errors.txt").read_text().count("gave back what it had set")
+    errors = context.folder / f"{context.agent.state}-errors.txt"
+    given_back = lambda: errors.read_text().count("gave back what it had set")
     before = given_back()
     context.agent.start()
     within(20, "what the killed one had set is given back", lambda: given_back() > before, 0.02)
