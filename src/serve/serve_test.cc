@@ -303,7 +303,7 @@ TEST(StartupView, inAPipeEachChangeIsOneLine) {
     EXPECT_FALSE(view.update({summaryOf(1, 0)}));
     EXPECT_TRUE(view.update({summaryOf(1, 1)}));
   });
-  EXPECT_EQ(text.find("\x1b"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_NE(text.find("audio/speech"), std::string::npos);
 }
