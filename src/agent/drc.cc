@@ -79,13 +79,7 @@ void Drc::Impl::adoptMachine(Machine machine) {
   ancestors_ &= machine_.online;  // cgroup v1 cuts CPUs that went offline by itself
   memoryFree_ = ports_.machine.memoryFree();
   memoryLooked_ = ports_.loop.clock().now();
-  const allocation::Layout layout = allocation::makeLayout(machine_, reserved_);
-  units_ = {allocation::unitSizes(layout), 0, 0, 0};
-  for (const allocation::Layout::Branch& branch : layout.branches) {
-    if (branch.level == DomainLevel::Core) ++units_.cores;
-    if (branch.level == DomainLevel::Cache) ++units_.caches;
-    if (branch.level == DomainLevel::Node) ++units_.nodes;
-  }
+  units_ = allocation::isolationUnits(allocation::makeLayout(machine_, reserved_));
 }
 
 void Drc::Impl::placeSystem() {
@@ -425,7 +419,7 @@ std::optional<GroupView> Drc::explainGroup(GroupId id) const { return impl_->exp
 std::vector<GroupView> Drc::groups() const { return impl_->groups(); }
 DrcView Drc::view() const { return impl_->view(); }
 const Machine& Drc::machine() const { return impl_->machine(); }
-const IsolationUnits& Drc::isolationUnits() const { return impl_->isolationUnits(); }
+const allocation::IsolationUnits& Drc::isolationUnits() const { return impl_->isolationUnits(); }
 bool Drc::settled() const { return impl_->settled(); }
 
 }  // namespace coterie::agent

@@ -36,6 +36,7 @@
 #include "allocation/decide.h"
 #include "allocation/isolation.h"
 #include "allocation/isolation_room.h"
+#include "allocation/isolation_terms.h"
 #include "base/cpu_set.h"
 #include "base/units.h"
 #include "model/cache_class.h"
@@ -71,14 +72,6 @@ struct GroupSpec {
 struct InstanceRole {
   ContainerRole role{ContainerRole::App};
   MilliCpu floor;
-};
-
-// The units in which isolation is counted here.
-struct IsolationUnits {
-  allocation::UnitSizes sizes;  // CPUs of the largest of each level
-  int cores{0};
-  int caches{0};
-  int nodes{0};
 };
 
 // What a group has of the machine, in short.
@@ -262,8 +255,8 @@ class Drc {
   [[nodiscard]] std::vector<GroupView> groups() const;                    // without observations and changes: for metrics
   [[nodiscard]] DrcView view() const;
   [[nodiscard]] const Machine& machine() const;
-  [[nodiscard]] const IsolationUnits& isolationUnits() const;  // of the machine as it is now, without what is reserved
-  [[nodiscard]] bool settled() const;                          // no plan due, nothing being applied
+  [[nodiscard]] const allocation::IsolationUnits& isolationUnits() const;  // of the machine as it is now, without what is reserved
+  [[nodiscard]] bool settled() const;                                      // no plan due, nothing being applied
 
  private:
   class Impl;

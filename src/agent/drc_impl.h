@@ -107,7 +107,7 @@ class Drc::Impl {
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] DrcView view() const;
   [[nodiscard]] const Machine& machine() const { return machine_; }
-  [[nodiscard]] const IsolationUnits& isolationUnits() const { return units_; }
+  [[nodiscard]] const allocation::IsolationUnits& isolationUnits() const { return units_; }
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
@@ -225,7 +225,7 @@ class Drc::Impl {
   std::optional<allocation::MemoryMap> memoryMap_;  // of it
   MachineSets sets_;
   CpuSet reserved_;
-  IsolationUnits units_;
+  allocation::IsolationUnits units_;
   CpuSet ancestors_;       // as last written; empty: not known
   int stuckAncestors_{0};  // writes of them that have not returned
   bool systemWarned_{false};

@@ -1,15 +1,17 @@
 #include "allocation/reason_text.h"
 
 #include "allocation/isolation.h"
+#include "base/count_text.h"
 
 namespace coterie::allocation {
 
 namespace {
 std::string number(std::int64_t value) { return std::to_string(value); }
-std::string plural(std::int64_t count) { return count == 1 ? "" : "s"; }
 // "12.3" of 123 tenths.
 std::string tenths(std::int64_t value) { return number(value / 10) + "." + number(value % 10); }
 std::string milli(std::int64_t value) { return cpusText(MilliCpu(value)); }
+// "1 CPU is", "0.5 CPUs are"
+std::string milliAre(std::int64_t value) { return milli(value) + (value == 1000 ? " is" : " are"); }
 // Gibibytes, as "12.3 GiB".
 std::string gibibytes(std::int64_t bytes) {
   constexpr std::int64_t kPerTenth = (std::int64_t{1} << 30) / 10;
@@ -19,19 +21,19 @@ std::string memoryKind(std::int64_t kind) { return std::string(memoryKindName(st
 std::string unitText(Isolation isolation) { return std::string(levelText(unitLevel(isolation))); }
 
 std::string waitText(const Reason& reason) {
-  if (reason.isolation == Isolation::None) return "it waits: minCpus needs " + milli(reason.a) + ", " + milli(reason.b) + " are free of guarantees";
+  if (reason.isolation == Isolation::None) return "it waits: minCpus needs " + milli(reason.a) + ", " + milliAre(reason.b) + " free of guarantees";
   const std::string units = unitText(reason.isolation) + "s here";
   if (reason.a <= reason.b) return "it waits: the " + units + " differ in size, and no choice of them was found for all that are isolated";
   return "it waits: isolation " + std::string(isolationName(reason.isolation)) + " is counted in the largest " + units + ", " + milli(reason.a) +
-         "; " + milli(reason.b) + " are free of guarantees";
+         "; " + milliAre(reason.b) + " free of guarantees";
 }
 
 std::string impossibleText(const Reason& reason) {
   const std::string unit = unitText(reason.isolation);
   const std::string head = "isolation " + std::string(isolationName(reason.isolation)) + " cannot be had: ";
   if (reason.c == 1) return head + "this machine is a single " + unit + ", and nobody else could run beside it";
-  return head + "it needs " + number(reason.a) + " " + unit + plural(reason.a) + " to itself, and of the " + number(reason.c) +
-         " here the guarantees of others leave " + (reason.b == 0 ? "none" : number(reason.b));
+  return head + "it needs " + counted(reason.a, unit) + " to itself, and of the " + number(reason.c) + " here the guarantees of others leave " +
+         (reason.b == 0 ? "none" : number(reason.b));
 }
 
 std::string heldByText(const Reason& reason, std::string_view other) {
@@ -91,9 +93,9 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string
               "quota.cpus of tenant " + std::string(tenant) + " is " + milli(a) + "; its services are entitled to " + milli(b) + " together"};
     case ReasonCode::PoolMember: return {WhyThisMany, milli(a) + " is less than a whole CPU, so it shares the pool in proportion to that"};
     case ReasonCode::IsolationCharged:
-      return {WhyThisMany, "isolation gives it whole units, " + number(a) + " CPU" + plural(a) + "; by its share it would have " + milli(b)};
+      return {WhyThisMany, "isolation gives it whole units, " + counted(a, "CPU") + "; by its share it would have " + milli(b)};
     case ReasonCode::IsolationBlocked:
-      return {WhyNotMore, "it stays on " + number(a) + " CPU" + plural(a) + " of the " + number(b) +
+      return {WhyNotMore, "it stays on " + counted(a, "CPU") + " of the " + number(b) +
                               " that it is entitled to: nobody can make room first without standing beside another tenant"};
     case ReasonCode::LeftoverKept: return {WhyThisMany, "it keeps the odd CPU " + number(a) + " that it had"};
     case ReasonCode::LeftoverGranted: return {WhyThisMany, "it got the odd CPU " + number(a) + ": the largest remainder"};
@@ -102,8 +104,8 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string
     case ReasonCode::PlacedTogether:
       return {WhyThese, "they lie together in " + std::string(levelText(static_cast<DomainLevel>(a))) + " " + number(b)};
     case ReasonCode::SpansDomains: return {WhyThese, "no single NUMA node has room: it spans " + number(a)};
-    case ReasonCode::KeptInPlace: return {WhyThese, "it keeps " + number(a) + " CPU" + plural(a) + " it had: moving costs more than it gains"};
-    case ReasonCode::MovedForBetterFit: return {WhyThese, number(a) + " CPU" + plural(a) + " moved for a better fit (gain " + number(b) + ")"};
+    case ReasonCode::KeptInPlace: return {WhyThese, "it keeps " + counted(a, "CPU") + " it had: moving costs more than it gains"};
+    case ReasonCode::MovedForBetterFit: return {WhyThese, counted(a, "CPU") + " moved for a better fit (gain " + number(b) + ")"};
     case ReasonCode::MoveDeferred: return {WhyThese, "a better place is known; the move waits " + seconds(a) + " more"};
     case ReasonCode::MovedOffline:
       return {WhyThese, (b > 1 ? number(b) + " CPUs that it had, from CPU " + number(a) + " on, are" : "CPU " + number(a) + ", which it had, is") +
@@ -118,7 +120,7 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string
     case ReasonCode::LoanRefusedIsolation: return {WhyNotMore, "isolation forbids borrowing from a neighbour"};
     case ReasonCode::LendingOff: return {WhyNotMore, "lending is off"};
     case ReasonCode::SizedByInit:
-      return {WhyThisMany, "its init container needs " + milli(a) + ", " + milli(b) + " are needed afterwards: the rest is given back then"};
+      return {WhyThisMany, "its init container needs " + milli(a) + ", " + milliAre(b) + " needed afterwards: the rest is given back then"};
     case ReasonCode::SidecarsApart: return {WhyThisMany, "of its CPUs, " + number(a) + (a == 1 ? " is" : " are") + " its sidecars' alone"};
     case ReasonCode::MemoryWidened:
       return {WhyThese, "its memory nodes are wider by " + number(a) + ": those nearest to its CPUs have no room for all that is there"};

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/count_text.h"
 #include "cli/commands.h"
 #include "cli/context.h"
 #include "cli/table.h"
@@ -44,8 +45,6 @@ std::size_t countOf(const Machine& machine, DomainLevel level) {
 }
 
 std::string orDash(const CpuSet& set) { return set.empty() ? "-" : set.toString(); }
-
-std::string counted(std::size_t count, std::string_view word) { return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s"); }
 
 void printSummary(std::ostream& out, const Machine& machine, bool colors) {
   out << styled(printable(machine.name), Style::Strong, colors) << "\n  "

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "admin/reports.h"
+#include "base/count_text.h"
+#include "base/cpu_set.h"
 #include "cli/table.h"
 
 namespace coterie::cli {
@@ -44,16 +46,43 @@ const std::vector<Value>& listAt(const Value& value, std::string_view key) {
 
 std::string orDash(std::string text) { return text.empty() ? "-" : std::move(text); }
 
-Cell homeCell(const Value& group, const Value& container) {
+// The level in a member of the group; empty: none.
+std::string levelAt(const Value& group, std::string_view key) {
+  const std::string level = admin::textAt(group, key);
+  return level == "none" ? std::string() : level;
+}
+
+// "2-3", "pool 0", "0-1 + 4 (core)"
+std::string ownedText(const Value& group, const Value& container) {
   std::string text = (trueAt(group, "inPool") ? "pool " : "") + orDash(admin::textAt(container, "homeCpus"));
   if (const std::string loans = admin::textAt(container, "loanCpus"); !loans.empty()) text += " + " + loans;
-  if (trueAt(container, "contested")) text += ", contested, is on " + orDash(admin::textAt(container, "nowCpus"));
-  const bool doubtful = trueAt(container, "contested") || trueAt(group, "pending");
+  if (const std::string level = levelAt(group, "isolation"); !level.empty())
+    text += " (" + level + (listAt(group, "notIsolatedYet").empty() ? ")" : ", not yet)");
+  return text;
+}
+
+// "CPU 3", "CPUs 0-1"; "CPUs -" where the list is missing.
+std::string namedAt(const Value& value, std::string_view key) {
+  const std::string list = admin::textAt(value, key);
+  const auto cpus = CpuSet::parse(list);
+  return cpus.ok() && !cpus->empty() ? cpusNamed(*cpus) : "CPUs " + orDash(list);
+}
+
+// Somebody else keeps setting its CPUs, and may just now have set those that it owns.
+std::string contestedText(const Value& container) {
+  const std::string now = admin::textAt(container, "nowCpus");
+  if (now.empty() || now == admin::textAt(container, "homeCpus")) return "contested";
+  return "contested: it runs on " + namedAt(container, "nowCpus");
+}
+
+Cell homeCell(const Value& group, const Value& container) {
   if (trueAt(group, "pending")) {
-    const std::string isolation = admin::textAt(group, "waitsForIsolation");
-    text = isolation.empty() || isolation == "none" ? "waits" : "waits (isolation " + isolation + ")";
+    const std::string level = levelAt(group, "waitsForIsolation");
+    return {printable(level.empty() ? "waits" : "waits (isolation " + level + ")"), Style::Doubtful};
   }
-  return {printable(text), doubtful ? Style::Doubtful : Style::Plain};
+  const bool contested = trueAt(container, "contested");
+  const bool doubtful = contested || !listAt(group, "notIsolatedYet").empty();
+  return {printable(ownedText(group, container) + (contested ? "; " + contestedText(container) : "")), doubtful ? Style::Doubtful : Style::Plain};
 }
 
 Cell pressureCell(const Value& container) {
@@ -78,14 +107,37 @@ Cell hintCell(const Value& container) {
   return seen == "told" ? "told" : "-";
 }
 
+// Texts of a list with something between them.
+std::string joined(const std::vector<Value>& list, std::string_view between) {
+  std::string text;
+  for (const Value& one : list) {
+    if (const std::string* words = one.asString()) text += (text.empty() ? "" : std::string(between)) + *words;
+  }
+  return text;
+}
+
+// Of each isolated group what that does not give, once, and who does not let it be so yet.
+void printIsolation(std::ostream& out, const Value& report, bool colors) {
+  for (const Value& group : listAt(report, "groups")) {
+    const std::string name = printable(admin::textAt(group, "name"));
+    for (const Value& clause : listAt(group, "notIsolatedYet")) {
+      if (const std::string* text = clause.asString())
+        out << styled(name + " is not isolated yet: " + printable(*text), Style::Doubtful, colors) << "\n";
+    }
+    const std::string gaps = joined(listAt(group, "isolationGaps"), ". ");
+    if (!gaps.empty())
+      out << name << ", isolation " << printable(levelAt(group, "isolation")) << ", shares all the same: " << printable(gaps) << "\n";
+  }
+}
+
 }  // namespace
 
 void printNodeTop(const Context& context, const Value& report) {
   std::ostream& out = context.terminal.out;
   const bool colors = context.terminal.colors;
   const bool enforcing = admin::textAt(report, "mode") == "enforce";
-  out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; CPUs "
-      << printable(orDash(admin::textAt(report, "usableCpus"))) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
+  out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; "
+      << printable(namedAt(report, "usableCpus")) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
       << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
   if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {
@@ -113,6 +165,7 @@ void printNodeTop(const Context& context, const Value& report) {
       if (const std::string* text = reason.asString()) out << printable(admin::textAt(group, "name")) << " waits: " << printable(*text) << "\n";
     }
   }
+  printIsolation(out, report, colors);
   for (const Value& name : listAt(report, "absent")) {
     if (const std::string* text = name.asString()) out << "nothing was found of " << printable(*text) << "\n";
   }

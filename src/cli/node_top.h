@@ -1,4 +1,5 @@
-// `coterie top --node`: the containers of an agent's report, a line each. Pure but for the stream. Thread-compatible.
+// `coterie top --node`: the containers of an agent's report, a line each, then who waits and what isolation does not give. Pure but for the stream.
+// Thread-compatible.
 #pragma once
 
 #include "cli/context.h"

@@ -92,7 +92,11 @@ TEST(PlanCommand, MistakesAreNamed) {
       {{"--machine", kMachine, "--groups", "-", "--policy", "best"}, kGroups, kUsage, "none-single"},
       {{"--machine", kMachine, "--groups", "-", "--reserved", "x"}, kGroups, kUsage, "--reserved: \"x\" is not a CPU list"},
       {{"--machine", kMachine, "--groups", "-", "--reserved", "4-5"}, kGroups, kUsage, "the machine has no CPU 4-5; it has 0-3"},
-      {{"--machine", "synthetic:pack:two", "--groups", "-"}, kGroups, kNotFound, "pack:two"},
+      // What makes no sense and what is too large end alike: both are no machine.
+      {{"--machine", "synthetic:pack:two", "--groups", "-"}, kGroups, kFailed, "pack:two"},
+      {{"--machine", "synthetic:pack:2 core:50000", "--groups", "-"}, kGroups, kFailed, "core:50000"},
+      {{"--machine", "synthetic:numa:2(memory=99999999999999999999GB) core:2", "--groups", "-"}, kGroups, kFailed, "memory=99999999999999999999GB"},
+      {{"--machine", "nothing", "--groups", "-"}, kGroups, kNotFound, "coterie machine list"},
       {{"--machine", kMachine, "--groups", "/nowhere.yaml"}, "", kFailed, "/nowhere.yaml: cannot be read"},
       {{"--machine", kMachine, "--groups", "/"}, "", kFailed, "/: cannot be read: it is a folder"},
       {{"--machine", kMachine, "--groups", "-"},

@@ -96,7 +96,7 @@ void InstanceReconciler::refuseClaim(ServiceRecord& record, const TenantView& te
                                     ". Lower minCpus or isolation here or elsewhere, or remove a service"});
     return;
   }
-  const IsolationTerms terms = ports_.allocation.isolationTerms(wanted.isolation);
+  const allocation::IsolationTerms terms = ports_.allocation.isolationTerms(wanted.isolation);
   record.obstacles.push_back(
       {"Allocated", "InsufficientCpu",
        fmt::format("isolation {} with minCpus {} owns {} CPU, whole {} of {} CPU, and that does not fit: {}. Lower minCpus or isolation here or "

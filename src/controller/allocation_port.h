@@ -9,6 +9,7 @@
 #include <string>
 
 #include "allocation/isolation_room.h"
+#include "allocation/isolation_terms.h"
 #include "base/units.h"
 #include "model/band.h"
 #include "model/ids.h"
@@ -33,14 +34,6 @@ struct ServiceGroup {
   friend bool operator==(const ServiceGroup&, const ServiceGroup&) = default;
 };
 
-// What a level of isolation is on this machine.
-struct IsolationTerms {
-  int unitCpus{1};    // of the largest unit: what is owned for a floor is a multiple of it
-  int units{1};       // of that level on the machine
-  std::string named;  // "cores", "last-level caches", "NUMA nodes"
-  std::string gaps;   // what it does not keep away, as a clause: "memory bandwidth stays shared; ..."
-};
-
 // What a group has and does at this instant.
 struct GroupLoad {
   int cpus{0};         // that it owns; 0: a member of the pool
@@ -56,7 +49,7 @@ class AllocationPort {
   virtual ~AllocationPort() = default;
   // Milli-CPUs that are missing for this group's floor beside the others' (an older form of it not counted); 0: it fits.
   [[nodiscard]] virtual MilliCpu missingForFloor(const ServiceGroup& group) const = 0;
-  [[nodiscard]] virtual IsolationTerms isolationTerms(Isolation level) const = 0;
+  [[nodiscard]] virtual allocation::IsolationTerms isolationTerms(Isolation level) const = 0;
   // Of a group whose floor is missing: why its isolation cannot be had; nothing: it is its floor that does not fit.
   [[nodiscard]] virtual std::optional<allocation::UnitShortage> unitShortage(const ServiceGroup& group) const = 0;
   virtual void setGroup(const ServiceGroup& group) = 0;

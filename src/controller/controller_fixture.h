@@ -182,10 +182,10 @@ class FakeAllocation final : public AllocationPort {
     return std::max(MilliCpu(0), sum - capacity);
   }
   // Cores of two threads, in one node.
-  [[nodiscard]] IsolationTerms isolationTerms(Isolation level) const override {
+  [[nodiscard]] allocation::IsolationTerms isolationTerms(Isolation level) const override {
     const int all = static_cast<int>(capacity.value / 1000);
-    return level == Isolation::Core ? IsolationTerms{2, all / 2, "cores", "memory bandwidth stays shared"}
-                                    : IsolationTerms{all, 1, "NUMA nodes", "nothing"};
+    return level == Isolation::Core ? allocation::IsolationTerms{2, all / 2, "cores", {"memory bandwidth stays shared"}}
+                                    : allocation::IsolationTerms{all, 1, "NUMA nodes", {"nothing"}};
   }
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const ServiceGroup& group) const override {
     const Machine machine = testing::regularMachine("cores", {1, 1, 0, static_cast<int>(capacity.value / 2000), 2});

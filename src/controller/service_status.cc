@@ -92,10 +92,10 @@ Condition modelLoaded(const ServiceRecord& record) {
 }
 
 // What an isolated service costs, and what it does not get for it.
-std::string isolationText(const CpuClaim& claim, const IsolationTerms& terms) {
+std::string isolationText(const CpuClaim& claim, const allocation::IsolationTerms& terms) {
   return "isolation " + std::string(isolationName(claim.isolation)) + ": it owns whole " + terms.named + " of " + std::to_string(terms.unitCpus) +
          " CPU, " + objects::cpusText(ownedFloor(claim.floor, terms.unitCpus)) + " CPU at least for minCpus " + objects::cpusText(claim.floor) +
-         "; " + terms.gaps;
+         "; " + allocation::gapsText(terms);
 }
 
 Condition allocated(const ServiceRecord& record, const AllocationPort& allocation) {

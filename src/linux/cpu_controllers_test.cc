@@ -92,7 +92,7 @@ class RuntimeCgroups {
   }
   // The directory of a container; a process may be put there.
   std::string make(int number) {
-    const std::string directory = parent_ + "/docker-" + idOf(number) + ".scope";
+    std::string directory = parent_ + "/docker-" + idOf(number) + ".scope";
     if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return {};
     made_.push_back(directory);
     if (v2_) return directory;
@@ -404,7 +404,7 @@ class ForeignControllerTest : public ::testing::Test {
     second_ = CpuSet{machine_.next(machine_.first())};
   }
   void TearDown() override { ::unlink(journal_.c_str()); }
-  std::unique_ptr<linux::ForeignController> controller(std::vector<int> processes) {
+  std::unique_ptr<linux::ForeignController> controller(const std::vector<int>& processes) {
     return std::make_unique<linux::ForeignController>(machine_, [processes](InstanceId) { return linux::ForeignPlace{processes, ""}; }, journal_);
   }
   static void pin(int tid, const CpuSet& cpus) { static_cast<void>(linux::executeWrite(linux::affinityWrite(tid, cpus))); }
@@ -432,6 +432,21 @@ TEST_F(ForeignControllerTest, EveryThreadGetsBackItsOwnMaskAndNewOnesTheFirstOne
   EXPECT_EQ(linux::affinityOf(child.tids()[1]), second_);
   EXPECT_EQ(linux::affinityOf(born), machine_);
   EXPECT_FALSE(fs::exists(journal_));
+}
+
+// With nobody new to note: a kill before the next one would have left it as it is for good.
+TEST_F(ForeignControllerTest, ANoteThatSomebodyRemovedIsWrittenAgain) {
+  ChildProcess child(1);
+  const auto made = controller({child.pid()});
+  ASSERT_TRUE(made->add({InstanceId(1), child.pid(), {}, {}, {}}).ok());
+  setHome(*made, first_);
+  fs::remove(journal_);
+  made->sweep();
+  EXPECT_TRUE(fs::exists(journal_));
+  made->restore();
+  EXPECT_FALSE(fs::exists(journal_));
+  made->sweep();
+  EXPECT_FALSE(fs::exists(journal_)) << "there is nothing to give back";
 }
 
 TEST_F(ForeignControllerTest, AContainerIsAllItsProcesses) {

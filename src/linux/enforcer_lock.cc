@@ -23,8 +23,6 @@ namespace coterie::linux {
 
 namespace {
 
-using std::chrono::milliseconds;
-
 template <class Number>
 std::optional<Number> numberIn(std::string_view text, int base) {
   Number value{};
@@ -78,13 +76,14 @@ struct Rival {
 };
 
 // One that enforces, else the one of the lowest pid.
-std::optional<Rival> rivalOn(const struct stat& directory) {
-  const std::vector<int> holders = lockHolders(readText("/proc/locks").value_or(""), directory.st_dev, directory.st_ino);
+std::optional<Rival> rivalOn(std::uint64_t device, std::uint64_t inode) {
+  constexpr std::size_t kLocksOfOneThatEnforces = 3;
+  const std::vector<int> holders = lockHolders(readText("/proc/locks").value_or(""), device, inode);
   std::optional<Rival> first;
   for (std::size_t at = 0, next = 0; at < holders.size(); at = next) {
     while (next < holders.size() && holders[next] == holders[at]) ++next;
     const int pid = holders[at];
-    const bool enforces = next - at > 1;
+    const bool enforces = next - at >= kLocksOfOneThatEnforces;
     if (pid == ::getpid() || (first && !enforces)) continue;
     const auto user = userOf(pid);
     if (!user || !usersCollide(*user, ::geteuid()) || !isAgent(pid)) continue;
@@ -96,11 +95,21 @@ std::optional<Rival> rivalOn(const struct stat& directory) {
 
 // How long until the next look. Who has let go waits several looks of the one that keeps its lock, which so finds it gone; and not as long as the
 // next.
-milliseconds pause(bool keeps) {
-  constexpr milliseconds kKeeps{4}, kLetGo{20};
+Millis pause(bool keeps) {
+  constexpr Millis kKeeps{4}, kLetGo{20};
   constexpr int kApart = 16;
-  return keeps ? kKeeps : kLetGo + milliseconds(::getpid() % kApart);
+  return keeps ? kKeeps : kLetGo + Millis(::getpid() % kApart);
 }
+
+Error refusal(const Rival& rival) {
+  const std::string pid = std::to_string(rival.pid);
+  return {Code::Unavailable, "AgentRunning",
+          "another agent enforces on this machine: process " + pid + " of user " + std::to_string(rival.user) + "; end that one first (kill " + pid +
+              "), add your groups to its configuration, or run this one with --mode observe"};
+}
+
+// Without one nobody's lock would be seen, and a machine with agents look like one without.
+bool hasDescriptors() { return openFor("/", O_RDONLY | O_DIRECTORY).valid(); }
 
 }  // namespace
 
@@ -118,30 +127,56 @@ std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, s
   return holders;
 }
 
-Result<EnforcerLock> lockEnforcing(std::string directory) {
+EnforcerClaim::EnforcerClaim(std::string directory) : blind_(!hasDescriptors()) {
   if (directory.empty()) directory = cpusetRoot(readText("/proc/self/mountinfo").value_or(""));
-  if (directory.empty()) return EnforcerLock{};
-  EnforcerLock lock{openFor(directory, O_RDONLY | O_DIRECTORY), openFor(directory, O_RDONLY | O_DIRECTORY)};
+  if (directory.empty()) return;
+  UniqueFd would = openFor(directory, O_RDONLY | O_DIRECTORY);
+  std::array<UniqueFd, 2> does{openFor(directory, O_RDONLY | O_DIRECTORY), openFor(directory, O_RDONLY | O_DIRECTORY)};
   struct stat status{};
-  if (!lock.would || !lock.does || ::fstat(lock.would.get(), &status) != 0) return EnforcerLock{};
-  const auto deadline = std::chrono::steady_clock::now() + kEnforcerPatience;
+  blind_ = blind_ || !hasDescriptors();  // those may have been the last
+  if (!would || !does[0] || !does[1] || ::fstat(would.get(), &status) != 0) return;
+  would_ = std::move(would);
+  does_ = std::move(does);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+Result<std::optional<Millis>> EnforcerClaim::look(Instant now) {
+  if (decided_) return {std::nullopt};
+  if (blind_ || !hasDescriptors()) {
+    if (would_) static_cast<void>(::flock(would_.get(), LOCK_UN));
+    until_.reset();
+    return Error{
+        Code::Unavailable, "LocksUnreadable",
+        "whether another agent enforces on this machine cannot be seen, since this process has no file descriptor left; raise its limit of open "
+        "files (ulimit -n)"};
+  }
+  if (!would_) return {std::nullopt};
+  if (!until_) until_ = now + kEnforcerPatience;
+  static_cast<void>(::flock(would_.get(), LOCK_SH | LOCK_NB));  // refused: somebody who is no agent has it alone
+  auto rival = rivalOn(device_, inode_);
+  // Once more: the kernel lists by the page and by position, so a lock that goes meanwhile can hide another.
+  if (!rival) rival = rivalOn(device_, inode_);
+  if (!rival) {
+    for (const UniqueFd& does : does_) static_cast<void>(::flock(does.get(), LOCK_SH | LOCK_NB));
+    decided_ = true;
+    return {std::nullopt};
+  }
+  const bool refused = rival->enforces || now >= *until_;
+  const bool keeps = !refused && ::getpid() < rival->pid;
+  if (!keeps) static_cast<void>(::flock(would_.get(), LOCK_UN));
+  if (!refused) return {pause(keeps)};
+  until_.reset();
+  return refusal(*rival);
+}
+
+Result<EnforcerClaim> lockEnforcing(std::string directory) {
+  EnforcerClaim claim(std::move(directory));
   for (;;) {
-    static_cast<void>(::flock(lock.would.get(), LOCK_SH | LOCK_NB));  // refused: somebody who is no agent has it alone
-    auto rival = rivalOn(status);
-    // Once more: the kernel lists by the page and by position, so a lock that goes meanwhile can hide another.
-    if (!rival) rival = rivalOn(status);
-    if (!rival) {
-      static_cast<void>(::flock(lock.does.get(), LOCK_SH | LOCK_NB));
-      return Result<EnforcerLock>(std::move(lock));
-    }
-    if (rival->enforces || std::chrono::steady_clock::now() >= deadline)
-      return Error{Code::Unavailable, "AgentRunning",
-                   "another agent enforces on this machine: process " + std::to_string(rival->pid) + " of user " + std::to_string(rival->user) +
-                       "; end that one first (kill " + std::to_string(rival->pid) +
-                       "), add your groups to its configuration, or run this one with --mode observe"};
-    const bool keeps = ::getpid() < rival->pid;
-    if (!keeps) static_cast<void>(::flock(lock.would.get(), LOCK_UN));
-    std::this_thread::sleep_for(pause(keeps));
+    const auto later = claim.look(Instant(std::chrono::duration_cast<Nanos>(std::chrono::steady_clock::now().time_since_epoch())));
+    if (!later) return later.error();
+    if (!*later) return {std::move(claim)};
+    std::this_thread::sleep_for(**later);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,8 +13,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -21,10 +24,12 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "linux/cgroup_paths.h"
 #include "linux/files.h"
+#include "testing/no_descriptors.h"
 
 namespace coterie::linux {
 namespace {
@@ -87,10 +92,27 @@ class Gate {
   std::atomic<int>* there_;
 };
 
-// A process that does this under that user and then waits to be killed; what it answered. With a gate: from there on.
+Instant now() {
+  struct timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return Instant(Seconds(time.tv_sec) + Nanos(time.tv_nsec));
+}
+
+// As an event loop makes the steps that has other things to do: each so much later than is asked for.
+Result<EnforcerClaim> lockStepwise(const std::string& directory, Millis late) {
+  EnforcerClaim claim(directory);
+  for (;;) {
+    const auto again = claim.look(now());
+    if (!again) return again.error();
+    if (!*again) return Result<EnforcerClaim>(std::move(claim));
+    ::poll(nullptr, 0, static_cast<int>((**again + late).count()));
+  }
+}
+
+// A process that does this under that user and then waits to be killed; what it answered. With a gate: from there on. late: lockStepwise.
 class Agent {
  public:
-  Agent(const std::string& directory, uid_t user, const Gate* gate = nullptr) {
+  Agent(const std::string& directory, uid_t user, const Gate* gate = nullptr, std::optional<Millis> late = std::nullopt) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
     pid_ = ::fork();
@@ -98,7 +120,9 @@ class Agent {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (gate != nullptr) gate->pass();
       const bool may = user == ::geteuid() || ::setuid(user) == 0;
-      const auto lock = may ? lockEnforcing(directory) : Result<EnforcerLock>(Error{Code::Internal, "NoUser", "setuid"});
+      const auto lock = !may   ? Result<EnforcerClaim>(Error{Code::Internal, "NoUser", "setuid"})
+                        : late ? lockStepwise(directory, *late)
+                               : lockEnforcing(directory);
       const std::string said = lock.ok() ? std::string("locked") : lock.error().message;
       if (::write(ends[1], said.c_str(), said.size() + 1) < 0) ::_exit(1);
       for (;;) ::pause();
@@ -197,7 +221,8 @@ TEST_F(EnforcerLockOfProcesses, AnotherUsersExclusiveLockIsInNobodysWay) {
   ::close(ends[1]);
 }
 
-// Each race in a directory of its own; its loser still waits while the next begin.
+// Each race in a directory of its own; its loser still waits while the next begin. Some have sleeping starts only; in some others one that runs
+// already and whose configuration says so now makes its steps on its loop, in time or late, and is older or younger than who starts.
 TEST_F(EnforcerLockOfProcesses, OfAgentsThatStartTogetherExactlyOneWins) {
   constexpr std::size_t kRaces = 60;
   std::vector<std::vector<std::unique_ptr<Agent>>> races(kRaces);
@@ -206,7 +231,11 @@ TEST_F(EnforcerLockOfProcesses, OfAgentsThatStartTogetherExactlyOneWins) {
     std::filesystem::create_directories(directory);
     const std::size_t agents = race % 4 == 3 ? 3 : 2;
     const Gate gate(static_cast<int>(agents));
-    while (races[race].size() < agents) races[race].push_back(std::make_unique<Agent>(directory, ::geteuid(), &gate));
+    const std::optional<Millis> late[] = {std::nullopt, Millis(0), Millis(3), Millis(7)};
+    while (races[race].size() < agents) {
+      const bool steps = races[race].size() == race % 2;
+      races[race].push_back(std::make_unique<Agent>(directory, ::geteuid(), &gate, steps ? late[race / 4 % 4] : std::nullopt));
+    }
   }
   for (std::size_t race = 0; race < kRaces; ++race) {
     int winners = 0;
@@ -232,6 +261,155 @@ TEST_F(EnforcerLockOfProcesses, WhoEnforcesStaysBeforeAnOlderProcess) {
   EXPECT_TRUE(Agent(folder_, ::geteuid()).locked()) << "the one that was refused holds nothing";
 }
 
+// ---- The steps ----
+// A process of this program that holds it so many times: once as who would enforce, three times as who does.
+class Holder {
+ public:
+  Holder(const std::string& directory, int times) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (int i = 0; i < times; ++i) static_cast<void>(::flock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY), LOCK_SH));
+      if (::write(ends[1], "y", 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ends[1]);
+    char held = 0;
+    EXPECT_EQ(::read(ends[0], &held, 1), 1);
+    ::close(ends[0]);
+  }
+  ~Holder() { end(); }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  [[nodiscard]] int pid() const { return pid_; }
+
+ private:
+  int pid_{-1};
+};
+
+// How often this process holds it.
+long heldBySelf(const std::string& directory) {
+  struct stat status{};
+  if (::stat(directory.c_str(), &status) != 0) return -1;
+  const std::vector<int> holders = lockHolders(readText("/proc/locks").value_or(""), status.st_dev, status.st_ino);
+  return std::count(holders.begin(), holders.end(), ::getpid());
+}
+
+constexpr Instant kStart{Seconds(1000)};
+
+TEST_F(EnforcerLockOfProcesses, WhereNobodyElseIsOneStepIsEnough) {
+  {
+    EnforcerClaim claim(folder_);
+    for (int look = 0; look < 2; ++look) {
+      const auto later = claim.look(kStart);
+      ASSERT_TRUE(later.ok());
+      EXPECT_FALSE(later->has_value());
+      EXPECT_EQ(heldBySelf(folder_), 3);
+    }
+    EXPECT_FALSE(Agent(folder_, ::geteuid()).locked());
+  }
+  EXPECT_EQ(heldBySelf(folder_), 0) << "given up with the claim";
+}
+
+TEST_F(EnforcerLockOfProcesses, BesideOneThatEnforcesTheFirstStepRefuses) {
+  const Holder other(folder_, 3);
+  EnforcerClaim claim(folder_);
+  for (int look = 0; look < 2; ++look) {
+    const auto refused = claim.look(kStart);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().reason, "AgentRunning");
+    EXPECT_EQ(heldBySelf(folder_), 0);
+  }
+}
+
+// The time is the caller's: nothing is waited for here.
+// Two agents that both took the other for one that enforces refused each other: the kernel had shown each of them twice.
+TEST_F(EnforcerLockOfProcesses, ALockThatIsShownTwiceIsNotTakenForOneThatEnforces) {
+  const Holder other(folder_, 2);
+  EnforcerClaim claim(folder_);
+  const auto later = claim.look(kStart);
+  ASSERT_TRUE(later.ok()) << later.error().message;
+  EXPECT_TRUE(later->has_value());
+}
+
+TEST_F(EnforcerLockOfProcesses, WhoCanOpenNoFileDoesNotTakeTheMachineForItsOwn) {
+  for (const std::string& directory : {folder_, std::string()}) {  // the machine's own
+    const testing::NoDescriptors none;
+    EnforcerClaim claim(directory);
+    const auto blind = claim.look(kStart);
+    ASSERT_FALSE(blind.ok());
+    EXPECT_EQ(blind.error().reason, "LocksUnreadable");
+  }
+  const Holder other(folder_, 3);
+  EnforcerClaim claim(folder_);
+  {
+    const testing::NoDescriptors none;
+    EXPECT_FALSE(claim.look(kStart).ok());
+  }
+  EXPECT_EQ(heldBySelf(folder_), 0);
+  const auto refused = claim.look(kStart);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().reason, "AgentRunning");
+}
+
+TEST_F(EnforcerLockOfProcesses, BesideOneThatIsAboutToItIsLookedAtAgainUntilPatienceEnds) {
+  Holder other(folder_, 1);
+  EnforcerClaim claim(folder_);
+  const bool older = ::getpid() < other.pid();  // unless the numbers began anew in between
+  for (int time = 0; time < 2; ++time) {        // after a refusal it begins anew
+    const Instant start = kStart + time * Seconds(10);
+    for (const Millis passed : {Millis(0), Millis(4), kEnforcerPatience - Millis(1)}) {
+      const auto later = claim.look(start + passed);
+      ASSERT_TRUE(later.ok()) << later.error().message;
+      ASSERT_TRUE(later->has_value());
+      EXPECT_GE(**later, older ? Millis(1) : Millis(20)) << "who let go is away for several looks of the other";
+      EXPECT_LT(**later, Millis(50));
+      EXPECT_EQ(heldBySelf(folder_), older ? 1 : 0) << "the lowest pid keeps its lock";
+    }
+    const auto refused = claim.look(start + kEnforcerPatience);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("process " + std::to_string(other.pid()) + " of user"), std::string::npos) << refused.error().message;
+    EXPECT_EQ(heldBySelf(folder_), 0);
+  }
+  other.end();
+  const auto alone = claim.look(kStart + Seconds(30));
+  ASSERT_TRUE(alone.ok());
+  EXPECT_FALSE(alone->has_value());
+}
+
+// Who is of a higher pid lets go until its next look, so that the lower one finds itself alone.
+TEST_F(EnforcerLockOfProcesses, TheYoungerLetsGoAndWaitsLongerThanTheOlderLooks) {
+  const UniqueFd mine = openFor(folder_, O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(mine.get(), LOCK_SH), 0);  // this process is about to
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const int older = ::getpid();
+  const int pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    EnforcerClaim claim(folder_);
+    const auto later = claim.look(kStart);
+    const int said[2] = {later.ok() && *later ? static_cast<int>((*later)->count()) : -1, static_cast<int>(heldBySelf(folder_))};
+    ::_exit(::write(ends[1], said, sizeof said) == sizeof said ? 0 : 1);
+  }
+  ::close(ends[1]);
+  int said[2] = {0, 0};
+  EXPECT_EQ(::read(ends[0], said, sizeof said), static_cast<ssize_t>(sizeof said));
+  ::close(ends[0]);
+  ::waitpid(pid, nullptr, 0);
+  if (pid < older) GTEST_SKIP() << "process numbers began anew";
+  EXPECT_GE(said[0], 20);
+  EXPECT_EQ(said[1], 0);
+}
+
 // Another program that holds it as one that enforces does, under that name; its pid.
 int holderNamed(const std::string& program, const std::string& directory, uid_t user) {
   int ends[2];
@@ -239,11 +417,10 @@ int holderNamed(const std::string& program, const std::string& directory, uid_t 
   const int pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int lock = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY),
-              second = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY);  // kept through exec
-    const bool may = user == ::geteuid() || ::setuid(user) == 0;
-    if (may && ::flock(lock, LOCK_SH | LOCK_NB) == 0 && ::flock(second, LOCK_SH | LOCK_NB) == 0)
-      ::execl(program.c_str(), program.c_str(), "600", nullptr);
+    bool may = user == ::geteuid() || ::setuid(user) == 0;
+    for (int i = 0; i < 3; ++i)  // kept through exec
+      may = may && ::flock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY), LOCK_SH | LOCK_NB) == 0;
+    if (may) ::execl(program.c_str(), program.c_str(), "600", nullptr);
     const char failed = 'n';
     ::_exit(::write(ends[1], &failed, 1) == 1 ? 1 : 2);
   }

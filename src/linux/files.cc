@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,7 +14,9 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 namespace coterie::linux {
 namespace {
@@ -26,6 +29,12 @@ struct DirectoryCloser {
 }  // namespace
 
 UniqueFd openFor(const std::string& path, int flags) { return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC)); }
+
+int makePrivateFolder(const std::string& path) {
+  std::error_code fault;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), fault);
+  return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
 
 std::optional<std::string> readText(int fd) {
   std::string text;

@@ -20,6 +20,8 @@ namespace coterie::linux {
 // One write(2); the errno, 0 for success.
 [[nodiscard]] int writeText(const std::string& path, const std::string& text);
 [[nodiscard]] UniqueFd openFor(const std::string& path, int flags);
+// A folder for its owner alone, and those above it; one that is there stays as it is. The errno, 0 for success.
+[[nodiscard]] int makePrivateFolder(const std::string& path);
 
 // Thread ids of a process, ascending; empty if it has gone.
 [[nodiscard]] std::vector<int> threadsOf(int pid);

@@ -66,7 +66,8 @@ ForeignController::ForeignController(CpuSet ancestors, Find find, std::string jo
                        "processes anew. " +
                        (undone.aside.empty() ? "The file could not be kept" : "The file is kept as " + undone.aside));
     if (undone.found > 0)
-      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) + " threads and cgroups)");
+      log::info("agent", "a run before this one was killed: gave back what it had set (" + std::to_string(undone.found) +
+                             (undone.found == 1 ? " thread or cgroup)" : " threads and cgroups)"));
     sayUnreturned();
   }
 }
@@ -327,7 +328,7 @@ Status ForeignController::placeSystem(const CpuSet& cpus) {
   return placeOwnThreads(system_);
 }
 
-// Threads begun since then are noted, so that they are given back after a kill, too.
+// Threads begun since then are noted, so that they are given back after a kill, too; the note is written again where somebody removed it.
 void ForeignController::sweep() {
   above_->beginSweep();
   bool others = false;
@@ -335,7 +336,10 @@ void ForeignController::sweep() {
     if (!std::exchange(container.loansFresh, false)) container.loansBefore = container.loans;
     if (!container.own && !container.home.empty()) others = noteThreads(container, find_(id).processes) || others;
   }
-  if (others) static_cast<void>(save());
+  const bool lost = !journal_.empty() && !containers_.empty() && ::access(journal_.c_str(), F_OK) != 0;
+  const Status saved = others || lost ? save() : Status{};
+  if (!saved && !std::exchange(unsavedSaid_, true)) log::warning("agent", saved.error().message);
+  if (saved) unsavedSaid_ = false;
   if (systemPlaced_ && !placeOwnThreads(system_)) systemPlaced_ = false;  // refused: said once by placeSystem(), not asked for again
 }
 

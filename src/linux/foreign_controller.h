@@ -96,6 +96,7 @@ class ForeignController final : public CpuController {
   ForeignNodes nodes_;
   CpuSet system_;
   bool systemPlaced_{false};
+  bool unsavedSaid_{false};
   Originals unreturned_;  // the kernel refused to take these back
   std::unique_ptr<SetsAbove> above_{std::make_unique<SetsAbove>()};
   std::map<InstanceId, Container> containers_;

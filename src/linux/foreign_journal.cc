@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "linux/execute_write.h"
 #include "linux/files.h"
@@ -76,6 +78,15 @@ bool addLine(const std::string& line, Originals& originals) {
   if (!std::getline(words >> std::ws, one.where.directory)) return false;
   originals.quotas.push_back(std::move(one));
   return true;
+}
+
+// Whoever cleans up a state folder does not know that somebody runs by it.
+UniqueFd createIn(const std::string& folder, const std::string& path) {
+  const auto create = [&] { return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)); };
+  UniqueFd file = create();
+  if (file || errno != ENOENT || makePrivateFolder(folder) != 0) return file;
+  log::warning("agent", folder + " was removed while this agent runs: it is made anew, with the note of what is to be given back");
+  return create();
 }
 
 // Where the file is kept; empty: it could not be.
@@ -146,7 +157,7 @@ std::string leftText(const Originals& left) {
 Status writeJournal(const std::string& path, const Originals& originals) {
   const std::string text = originalsText(originals);
   const std::string temporary = path + ".new";
-  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const UniqueFd file = createIn(std::filesystem::path(path).parent_path().string(), temporary);
   const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
   return Error{Code::Unavailable, "JournalUnwritable",

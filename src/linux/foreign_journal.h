@@ -3,8 +3,8 @@
 // A text file, replaced as a whole (write, rename) before the first change of what was added; one line each: `thread PID TID START CPUS`, `cpuset-v1
 // CPUS DIRECTORY` or `cpuset-v2 CPUS DIRECTORY` (CPUS may be -: it inherited), the same with `memory-v1 NODES`, `memory-v2 NODES`, `quota-v1 QUOTA
 // PERIOD BURST DIRECTORY` or `quota-v2 ...` (microseconds). giveBack() undoes what a file of a dead run says: threads by id and start time, so that a
-// reused id is nobody's business, cgroups by their directory. Lines that make no sense are counted, and the file is kept. Errors:
-// Unavailable/JournalUnwritable. Thread rule: control loop.
+// reused id is nobody's business, cgroups by their directory. Lines that make no sense are counted, and the file is kept. A folder that was removed
+// is made anew, which is logged. Errors: Unavailable/JournalUnwritable. Thread rule: control loop.
 #pragma once
 
 #include <cstdint>

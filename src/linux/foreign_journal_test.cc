@@ -79,6 +79,23 @@ TEST_F(ForeignJournalFile, OneThatIsNotWhollyUnderstoodIsKeptAside) {
   EXPECT_EQ(readText(cgroup + "/cpuset.cpus"), "0-1");
 }
 
+// Somebody cleaned up the state folder under an agent: its journal could not be written any more, and nobody new was placed.
+TEST_F(ForeignJournalFile, AFolderThatWasRemovedIsMadeAnew) {
+  const std::string folder = folder_ + "/state/of/it";
+  const std::string journal = folder + "/agent-found";
+  const Originals originals{{}, {{folder_ + "/docker/one", false, CpuSet{0}}}, {}};
+  ASSERT_TRUE(writeJournal(journal, originals).ok());
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+  fs::remove_all(folder_ + "/state");
+  ASSERT_TRUE(writeJournal(journal, originals).ok());
+  EXPECT_EQ(readText(journal), originalsText(originals));
+  fs::remove_all(folder_ + "/state");
+  std::ofstream(folder_ + "/state") << "no folder";
+  const Status refused = writeJournal(journal, originals);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find(journal), std::string::npos) << refused.error().message;
+}
+
 // What could not be given back then is in a file of its own again.
 TEST_F(ForeignJournalFile, WhatIsLeftOfOneThatIsKeptAsideIsWrittenAnew) {
   const std::string journal = folder_ + "/agent-found";

@@ -103,6 +103,10 @@ class BorrowedRoot {
 };
 
 Error unreadable(const std::string& what) { return {Code::NotFound, "MachineUnreadable", what}; }
+// It is there, and makes no sense.
+Error malformed(const std::string& name) {
+  return {Code::InvalidArgument, "MachineUnreadable", "\"" + name + "\" is no readable machine description"};
+}
 
 std::optional<std::string> wholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -143,8 +147,7 @@ Result<Topology> loadXml(const std::string& path) {
   Result<Topology> topology = start();
   if (!topology) return topology;
   // The length counts the terminating zero.
-  if (hwloc_topology_set_xmlbuffer(topology->get(), readable->c_str(), static_cast<int>(readable->size() + 1)) != 0)
-    return unreadable("\"" + path + "\" is no readable machine description");
+  if (hwloc_topology_set_xmlbuffer(topology->get(), readable->c_str(), static_cast<int>(readable->size() + 1)) != 0) return malformed(path);
   return finish(std::move(*topology), path);
 }
 
@@ -155,8 +158,10 @@ Result<Topology> loadSynthetic(const std::string& text) {
   // hwloc wants the threads named; people end with the cores.
   if (hwloc_topology_set_synthetic(topology->get(), text.c_str()) != 0 &&
       hwloc_topology_set_synthetic(topology->get(), (text + " pu:1").c_str()) != 0)
-    return unreadable("\"" + text + "\" is no readable machine description");
-  return finish(std::move(*topology), text);
+    return malformed(text);
+  Result<Topology> made = finish(std::move(*topology), text);
+  if (!made) return malformed(text);
+  return made;
 }
 
 Result<Topology> loadLive() {

@@ -23,6 +23,8 @@ TEST(SyntheticLimits, NameTheFieldThatPassesThem) {
       {"pack:2 [numa(memory=16GB)] core:8 pu:2", ""},
       {"(memory=64GB) pack:2 numa:2(memory=4096000 indexes=2*2:1*2) l3:4(size=1MB) core:4 pu:1", ""},
       {"numa:1024 core:8 pu:1", ""},
+      {"pack:2(memory=1024TB) core:2", ""},
+      {"pack:2 numa:1(memory=0x10GB indexes=0,1) l3:1(size=32MB) pu:2", ""},
       {"what", ""},           // hwloc's to say
       {"core:x pu:2", ""},    //
       {"core:-3 pu:2", ""},   //
@@ -41,6 +43,15 @@ TEST(SyntheticLimits, NameTheFieldThatPassesThem) {
       {"pack:2 node:1024(memory=1GB) pu:1", "\"node:1024\" makes it 2048 NUMA nodes: 1024 are the most that a described machine may have"},
       {"group:1000 [numa] [numa(memory=1GB)] pu:2",
        "\"[numa(memory=1GB)]\" makes it 2000 NUMA nodes: 1024 are the most that a described machine may have"},
+      {"numa:2(memory=99999999999999999999GB) core:2 pu:1",
+       "\"memory=99999999999999999999GB\" is too much memory: 1024TB are the most that a node or a cache of a described machine may have"},
+      {"numa:2(indexes=0,1 memory=1048577gb) core:2",
+       "\"memory=1048577gb\" is too much memory: 1024TB are the most that a node or a cache of a described machine may have"},
+      {"numa:2(memory=-1) core:2", "\"memory=-1\" is too much memory: 1024TB are the most that a node or a cache of a described machine may have"},
+      {"pack:2 [numa(memory=1025TB)] core:2",
+       "\"memory=1025TB\" is too much memory: 1024TB are the most that a node or a cache of a described machine may have"},
+      {"pack:2 l3:1(size=0xffffffffffffffff) core:2",
+       "\"size=0xffffffffffffffff\" is too much memory: 1024TB are the most that a node or a cache of a described machine may have"},
   };
   for (const Row& row : rows) {
     const Status checked = checkSyntheticSize(row.description);

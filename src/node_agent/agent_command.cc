@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +48,9 @@ namespace coterie::node_agent {
 namespace {
 
 constexpr std::int64_t kNoPort = -1;
-constexpr const char* kJournal = "/agent-found";  // in the state folder
+// In the state folder.
+constexpr const char* kJournal = "/agent-found";
+constexpr const char* kLock = "/agent.lock";
 
 // As the parser fills them in.
 struct Flags {
@@ -76,13 +77,11 @@ std::vector<std::string> faultLines(const std::string& path, const Faults& fault
 
 // One enforcing agent per state folder: a second one would take the first one's sets for those of a dead run.
 Result<UniqueFd> lockState(const std::string& folder) {
-  std::error_code fault;
-  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), fault);
-  ::mkdir(folder.c_str(), 0700);
-  UniqueFd lock(::open((folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  static_cast<void>(linux::makePrivateFolder(folder));  // what is wrong is said of the file
+  UniqueFd lock(::open((folder + kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock)
     return Error{Code::PermissionDenied, "StateUnwritable",
-                 "cannot open " + folder + "/agent.lock: " + std::strerror(errno) + "; name a folder with --state"};
+                 "cannot open " + folder + kLock + ": " + std::strerror(errno) + "; name a folder with --state"};
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return Error{Code::Unavailable, "AgentRunning", "another coterie agent enforces with the state folder " + folder};
   return Result<UniqueFd>(std::move(lock));
@@ -106,8 +105,12 @@ class AgentRun {
 
  private:
   [[nodiscard]] Status begin();
+  [[nodiscard]] Result<std::optional<Millis>> claimMachine();
   [[nodiscard]] Result<NodeAgent::Actuators> openActuators(const AgentFile& file);
   [[nodiscard]] Status openDoors();
+  [[nodiscard]] std::string socketPath() const { return context_.stateFolder + "/" + std::string(cli::kAgentSocket); }
+  void openSocket();
+  void keepState();
   void hangUp();
   void take(const Result<std::string>& yaml);
   void look();
@@ -122,8 +125,9 @@ class AgentRun {
   http::AsioLoop loop_;
   linux::ProcProcesses processes_{loop_.clock(), [](std::string_view path) { return !foreign::containerOf(path).id.empty(); }};
   linux::CgroupMeter meter_;
+  KubeletPolicy kubelet_;
+  std::optional<linux::EnforcerClaim> claim_;
   UniqueFd lock_;
-  linux::EnforcerLock machineLock_;
   std::unique_ptr<linux::ForeignController> controller_;
   std::unique_ptr<CacheClasses> cacheClasses_;
   std::unique_ptr<agent::RealtimeApplier> applier_;
@@ -137,16 +141,27 @@ class AgentRun {
   int shown_{-1};  // those that the last report had
   Instant lastChange_{};
   Instant firstChange_{};  // since the last report
+  bool socketOpen_{false};
   bool stopping_{false};
 };
 
+Result<std::optional<Millis>> AgentRun::claimMachine() {
+  if (!claim_) claim_.emplace();
+  return claim_->look(loop_.clock().now());
+}
+
+// The machine has been claimed.
 Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
-  auto alone = linux::lockEnforcing();
-  if (!alone) return alone.error();
-  auto locked = lockState(context_.stateFolder);
+  auto locked = lock_ ? Result<UniqueFd>(std::move(lock_)) : lockState(context_.stateFolder);  // going on in another way, it has it
   if (!locked) return locked.error();
   const auto shape = machine_.read();
   if (!shape) return shape.error();
+  if (!applier_) {
+    auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
+    if (!applier) return applier.error();
+    applier_ = std::move(applier).value();
+    log::info("agent", applier_->policyText());
+  }
   controller_ = std::make_unique<linux::ForeignController>(
       shape->allowed,
       [this](InstanceId id) {
@@ -165,13 +180,6 @@ Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
                               "last gives back what the other had set");
   if (::geteuid() != 0) log::warning("agent", "not root: only processes of this user can be given CPU sets");
   lock_ = std::move(locked).value();
-  machineLock_ = std::move(alone).value();
-  if (!applier_) {
-    auto applier = agent::RealtimeApplier::create(loop_, {linux::executeWrite});
-    if (!applier) return applier.error();
-    applier_ = std::move(applier).value();
-    log::info("agent", applier_->policyText());
-  }
   if (!cacheClasses_) cacheClasses_ = linux::Resctrl::create();
   return NodeAgent::Actuators{controller_.get(), applier_.get(), cacheClasses_.get()};
 }
@@ -179,11 +187,12 @@ Result<NodeAgent::Actuators> AgentRun::openActuators(const AgentFile& file) {
 Status AgentRun::begin() {
   NodeAgent::Ports ports{loop_, processes_, machine_};
   ports.meter = &meter_;
+  ports.claimMachine = [this] { return claimMachine(); };
   ports.openActuators = [this](const AgentFile& file) { return openActuators(file); };
-  ports.closeActuators = [this] { machineLock_ = {}, lock_.reset(); };  // the rest may still be at a write that hangs
+  ports.closeActuators = [this] { claim_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
   ports.rivals = [] { return linux::cpuRivals(::getpid()); };
-  ports.kubeletIsStatic = kubeletIsStatic;
+  ports.kubeletIsStatic = [this](const std::string& state) { return kubelet_.isStatic(state); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
     if (url && !hooks_) hooks_ = std::make_unique<HookCaller>();
@@ -194,7 +203,13 @@ Status AgentRun::begin() {
   config.self = ::getpid();
   config.window = Seconds(flags_.window);
   config.file = file_;
-  if (file_.mode != Mode::Enforce) warnOfDeadRun(context_.stateFolder);
+  if (file_.mode == Mode::Enforce) {
+    auto claim = linux::lockEnforcing();  // no loop runs yet that would be held up
+    if (!claim) return claim.error();
+    claim_ = std::move(claim).value();
+  } else {
+    warnOfDeadRun(context_.stateFolder);
+  }
   agent_ = std::make_unique<NodeAgent>(std::move(ports), std::move(config));
   return agent_->start();
 }
@@ -204,15 +219,28 @@ Status AgentRun::openDoors() {
   if (flags_.once) return {};
   doors_ = std::make_unique<AgentDoors>([this] { return reportValue(agent_->report()); },
                                         [this] { return metrics_.scrape(agent_->report(), agent_->controllerView(), agent_->controllerGroups()); });
-  std::error_code fault;
-  std::filesystem::create_directories(std::filesystem::path(context_.stateFolder).parent_path(), fault);
-  ::mkdir(context_.stateFolder.c_str(), 0700);
-  if (const Status opened = doors_->openSocket(loop_, context_.stateFolder + "/" + std::string(cli::kAgentSocket)); !opened)
-    log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+  openSocket();
   if (flags_.metricsPort == kNoPort) return {};
   const Status opened = doors_->openMetrics(loop_, flags_.metricsAddress, static_cast<std::uint16_t>(flags_.metricsPort));
   if (opened.ok()) log::info("agent", "metrics on port " + std::to_string(doors_->metricsPort()));
   return opened;
+}
+
+void AgentRun::openSocket() {
+  static_cast<void>(linux::makePrivateFolder(context_.stateFolder));  // what is wrong is said of the socket
+  const Status opened = doors_->openSocket(loop_, socketPath());
+  socketOpen_ = opened.ok();
+  if (!opened) log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+}
+
+// Whoever removed the state folder took the lock and the socket with it: they are put back (the journal is the controller's).
+void AgentRun::keepState() {
+  if (!socketOpen_ || ::access(socketPath().c_str(), F_OK) == 0) return;
+  openSocket();
+  if (!socketOpen_) return;
+  log::warning("agent", socketPath() + " was removed while this agent runs: it is made anew");
+  if (!lock_ || ::access((context_.stateFolder + kLock).c_str(), F_OK) == 0) return;
+  if (auto locked = lockState(context_.stateFolder)) lock_ = std::move(locked).value();
 }
 
 // A report follows a change when the figures are of the time since then; where changes do not end, after three such times all the same.
@@ -231,6 +259,7 @@ void AgentRun::look() {
     show();
     if (flags_.once) return stop();
   }
+  keepState();
   if (config_) {
     if (const auto yaml = config_->look()) take(*yaml);
   }

@@ -21,6 +21,7 @@ Status AgentDoors::openMetrics(http::AsioLoop& loop, const std::string& address,
 }
 
 Status AgentDoors::openSocket(http::AsioLoop& loop, const std::string& path) {
+  socketServer_.reset();
   auto server = http::Server::listenUnix(loop, path, {}, reporter_);
   if (!server) return server.error();
   socketServer_ = std::move(server).value();

@@ -20,6 +20,7 @@ class AgentDoors {
   AgentDoors(std::function<Value()> report, std::function<std::string()> metrics);
   // Port 0: the kernel's choice.
   [[nodiscard]] Status openMetrics(http::AsioLoop& loop, const std::string& address, std::uint16_t port);
+  // Again: in place of the one before.
   [[nodiscard]] Status openSocket(http::AsioLoop& loop, const std::string& path);
   [[nodiscard]] std::uint16_t metricsPort() const { return metricsServer_ ? metricsServer_->port() : 0; }
 

@@ -3,7 +3,7 @@
 //
 //   mode: observe                    # or enforce; default observe: nothing is changed
 //   reserved: 0-1                    # CPUs that nobody may own; default none below 8 CPUs
-//   kubeletState: /var/lib/kubelet/cpu_manager_state    # the default; where it says "static", nothing is enforced
+//   kubeletState: /var/lib/kubelet/cpu_manager_state    # the default; while it says "static", nothing is enforced
 //   cacheClasses: auto               # for tenants with an isolated group, where the kernel has them (default); all; off
 //   memoryNodes: follow              # a container's go with its CPUs unless somebody chose them (default); keep: as they are found
 //   tenants:                         # left out: the tenants that the groups name, each of weight 100
@@ -31,8 +31,8 @@
 //         http: http://127.0.0.1:9000/threads   # POST of {"container", "pid", "threads", "cpus"}; an IP address
 //
 // The agent reads it again when it has changed (seen within about a second; once it has been the same for two looks) and on SIGHUP. A file with a
-// fault is refused as a whole; of a good one what is different is put in force (node_agent_reload.cc). Every field may change; --mode stays above
-// mode.
+// fault is refused as a whole; of a good one what is different is put in force (node_agent_reload.cc), at once or, where something outside the file
+// is in the way, once that has gone. Every field may change; --mode stays above mode.
 //
 // Every fault is listed with path, line and fix. O(bytes). Pure but for the parser of YAML. Thread-compatible.
 #pragma once

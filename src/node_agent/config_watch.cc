@@ -23,27 +23,20 @@ Result<std::string> ConfigWatch::Content::result() const {
   return Error{Code::InvalidArgument, "Unreadable", text};
 }
 
-std::optional<ConfigWatch::Mark> ConfigWatch::mark() const {
-  struct stat status{};
-  if (::stat(path_.c_str(), &status) != 0) return std::nullopt;
-  return Mark{status.st_dev,          status.st_ino,         status.st_size,        status.st_mtim.tv_sec,
-              status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
-}
-
 ConfigWatch::Content ConfigWatch::read() const {
   struct stat status{};
   if (::stat(path_.c_str(), &status) != 0) return {false, path_ + ": cannot be read: " + std::strerror(errno)};
   if (!S_ISREG(status.st_mode)) return {false, path_ + ": cannot be read: it is no regular file any more"};  // a pipe would be waited for
   std::ifstream file(path_, std::ios::binary);
   std::string text = text::readUpToLimit(file);
-  if (!file.is_open() || file.bad()) return {false, path_ + ": cannot be read; check that you may read it"};
+  if (!file.is_open() || file.bad()) return {false, path_ + ": cannot be read; check that you may read it", true};
   // Said here, so that nobody keeps, compares and parses so many bytes on the control loop.
   if (text.size() > text::Limits{}.bytes) return {false, path_ + ": " + faultText(text::tooManyBytes())};
   return {true, std::move(text)};
 }
 
 std::optional<Result<std::string>> ConfigWatch::look() {
-  const std::optional<Mark> now = mark();
+  const std::optional<FileMark> now = fileMark(path_);
   if (settled_ && *settled_ == now) return std::nullopt;
   Content content = read();
   // The time of a file may stand still between two writes: that it was as it is now at two looks is what counts.
@@ -54,7 +47,7 @@ std::optional<Result<std::string>> ConfigWatch::look() {
     return std::nullopt;
   }
   pending_.reset();
-  settled_ = now;
+  if (!content.passing) settled_ = now;
   if (acted_ == content) return std::nullopt;
   acted_ = std::move(content);
   return acted_.result();

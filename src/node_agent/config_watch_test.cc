@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 
+#include "testing/no_descriptors.h"
+
 namespace coterie::node_agent {
 namespace {
 
@@ -148,6 +150,17 @@ TEST_F(ConfigWatchTest, OneThatIsTooLargeIsRefusedOnceAndNotReadWhole) {
   EXPECT_EQ(largest->size(), std::size_t{16} << 20);
   write("first");
   EXPECT_EQ(said(watch), "first");
+}
+
+// The file is not at fault, and will not change.
+TEST_F(ConfigWatchTest, OneThatCannotBeOpenedForAWhileIsReadOnceItCan) {
+  ConfigWatch watch(path(), "first");
+  write("second");
+  {
+    const testing::NoDescriptors none;
+    EXPECT_EQ(said(watch, 8), "!") << "said once";
+  }
+  EXPECT_EQ(said(watch), "second");
 }
 
 TEST_F(ConfigWatchTest, OnlyRegularFilesCanBeReadAgain) {

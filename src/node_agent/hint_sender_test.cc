@@ -1,4 +1,4 @@
-// Hints on a real file system and a real process; and what the kubelet's state file says.
+// Hints on a real file system and a real process.
 #include "node_agent/hint_sender.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,6 @@
 #include <string>
 
 #include "linux/files.h"
-#include "node_agent/kubelet_policy.h"
 
 namespace coterie::node_agent {
 namespace {
@@ -103,13 +102,6 @@ TEST_F(HintSenderTest, ASignalIsSentOnlyToWhoHandlesIt) {
     ::waitpid(pid, nullptr, 0);
   }
   for (const int fd : {ready[0], ready[1], heard[0], heard[1]}) ::close(fd);
-}
-
-TEST(KubeletPolicy, OnlyStaticIsAClaim) {
-  EXPECT_TRUE(saysStatic(R"({"policyName":"static","defaultCpuSet":"0-3","entries":{},"checksum":1})"));
-  for (const char* text : {R"({"policyName":"none"})", "{}", "", "static", R"({"policyName":7})", R"({"policyName":"static")"})
-    EXPECT_FALSE(saysStatic(text)) << text;
-  EXPECT_FALSE(kubeletIsStatic("/nonexistent"));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ Status NodeAgent::start() {
 // Those who are members already are told, too.
 Status NodeAgent::beginEnforcing(const Actuators& actuators) {
   mode_ = Mode::Enforce;
-  why_.clear();
+  claims_ = false;  // the machine is the enforcer's
   actuators_ = actuators;
   if (watch_) watch_->readSets(ContainerWatch::Sets::KnownOtherwise);
   agent::DrcConfig config;
@@ -70,32 +70,55 @@ Status NodeAgent::beginEnforcing(const Actuators& actuators) {
   for (const std::size_t number : book_.numbers()) drc_->setGroup(book_.specOf(number));
   if (Status started = drc_->start(); !started) return started;
   for (const auto& [id, container] : roster_.members()) tellReady(id);
+  why_.clear();
   return {};
 }
 
-void NodeAgent::endEnforcing(const std::string& why) {
-  why_ = why;
-  if (!why.empty()) log::warning("agent", why);
+// The machine stays claimed.
+void NodeAgent::giveBackAll() {
   mode_ = Mode::Observe;
-  ++changes_;
+  yieldBy_.reset();
   if (watch_) watch_->readSets(ContainerWatch::Sets::Read);
-  if (drc_ != nullptr) {
-    lendTimer_.reset();
-    lending_.clear();
-    drc_->shutDown();
-    withdrawHints();
-    drc_.reset();
-    quotas_.clear();
-    lanes_.clear();
-  }
+  if (drc_ == nullptr) return;
+  lendTimer_.reset();
+  lending_.clear();
+  drc_->shutDown();
+  withdrawHints();
+  drc_.reset();
+  quotas_.clear();
+  lanes_.clear();
+}
+
+void NodeAgent::endEnforcing(const std::string& why) {
+  giveBackAll();
   if (ports_.closeActuators) ports_.closeActuators();
+  tryAt_ = ports_.loop.clock().now() + kTriesAgain;
+  ++changes_;
+  observeBecause(why);
   planObserved();
+}
+
+// Empty: it was told to.
+void NodeAgent::observeBecause(const std::string& why) {
+  if (why_ == why) return;
+  why_ = why;
+  ++changes_;
+  if (!why.empty()) log::warning("agent", why);
+}
+
+// What is being written would land after what is given back.
+void NodeAgent::watchKubelet() {
+  if (mode_ != Mode::Enforce) return;
+  if (!kubeletOwns(book_.file())) return yieldBy_.reset();
+  const Instant now = ports_.loop.clock().now();
+  if (!yieldBy_) yieldBy_ = now + kWaitsForWrites;
+  if (quiet() || now >= *yieldBy_) endEnforcing(kKubeletOwns);
 }
 
 void NodeAgent::tick() {
   timer_ = ports_.loop.after(config_.scanInterval, [this] { tick(); });
-  if (mode_ == Mode::Enforce && kubeletOwns(book_.file()))
-    endEnforcing("the kubelet's CPU manager has taken over the CPU sets (static policy): everything was given back, and this only observes");
+  watchKubelet();
+  tryAgain();
   const bool machineChanged = pollMachine();
   const bool membersChanged = scan();
   watchNow();
@@ -266,8 +289,9 @@ void NodeAgent::stop(std::function<void()> done) {
   lendTimer_.reset();
   watchTimer_.reset();
   reloadTimer_.reset();
+  giveUpClaim();
   if (drc_ == nullptr) return ports_.loop.post(std::move(done));
-  awaitSettled(ports_.loop.clock().now() + Seconds(1), std::move(done));
+  awaitSettled(ports_.loop.clock().now() + kWaitsForWrites, std::move(done));
 }
 
 // A write that is under way would land after the giving back.
@@ -369,7 +393,10 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
     for (const agent::ContainerView& one : view->containers) {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
+      if (one.stuck) made.stuck.insert(one.instance);
+      if (one.observed && !one.observed->home.empty()) made.held[one.instance] = one.observed->effective;
     }
+    made.failedWrites = view->counters.applyErrors;
     addReasons(made, container.group, view->reasons, idOf(container.group), numberOf);
     if (!view->cacheClass.empty()) made.reasons.push_back(view->cacheClass);
   }
@@ -435,6 +462,7 @@ AgentReport NodeAgent::report() {
     group.inPool = plan.inPool;
     group.pending = plan.pending;
     group.waitsFor = plan.waitsFor;
+    group.isolation = book_.group(g).isolation;
     group.hinted = book_.group(g).hints.any();
     group.reasons = plan.reasons;
     for (const auto& [id, container] : roster_.members()) {
@@ -448,6 +476,7 @@ AgentReport NodeAgent::report() {
     report.groups.push_back(std::move(group));
   }
   if (std::string said = poolRemark(report); !said.empty()) report.remarks.push_back(std::move(said));
+  addIsolation(report, plans);
   addForecasts(report);
   return report;
 }

@@ -9,11 +9,13 @@
 // workers; its lane counts are the thread hints: a container that loses CPUs is told first, one that gains is told when it has them. Containers of
 // others have no lanes: what an idle group lends is a CPU set that grows, late, and shrinks soon (foreign/lending.h). A group whose floor does not
 // fit any more keeps what it has, since its containers are not ours to end. Beside a kubelet that owns CPU sets (static policy) it only observes,
-// from the moment on that this is seen. Another configuration (reconfigure()) is applied as a difference, once no write is under way (waited for, a
-// second at most): groups keep their numbers by name (group_book.h), who stays in a group keeps id, journal entry and, where the plan says so, CPUs;
-// who is in none any more is given back as it was found; the mode may change, too. One that cannot be used, or put in force, changes nothing and is
-// shown until the file is another. stop() gives everything back as it was found. Cost: a scan is what process_source.h says, plus O(threads of
-// members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
+// from the moment on that this is seen, as long as it is so. Another configuration (reconfigure()) is applied as a difference, once no write is under
+// way (waited for, a second at most): groups keep their numbers by name (group_book.h), who stays in a group keeps id, journal entry and, where the
+// plan says so, CPUs; who is in none any more is given back as it was found; the mode may change, too. One that cannot be used, or put in force,
+// changes nothing and is shown until the file is another. What is no fault of the file's text (another agent enforces here, the kubelet owns CPU
+// sets) may pass: every ten seconds that is tried again, and said again only if the reason has become another. It never waits for who else would
+// enforce here: it looks again when that port says, and goes on with its work in between. stop() gives everything back as it was found. Cost: a scan
+// is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -49,7 +51,11 @@ struct NodeAgentConfig {
   Seconds window{10};        // of the figures
 };
 
-inline constexpr const char* kKubeletOwns = "the kubelet's CPU manager has the static policy: it owns the CPU sets here, so this only observes";
+inline constexpr const char* kKubeletOwns =
+    "the kubelet's CPU manager has the static policy: it owns the CPU sets here, so this only observes for as long as that is so";
+
+inline constexpr Seconds kTriesAgain{10};     // what could not be had for a reason that may pass
+inline constexpr Seconds kWaitsForWrites{1};  // before something is given back
 
 // "docker 3f2a9c0d1e4b", "process 812"
 [[nodiscard]] std::string containerName(const foreign::FoundContainer& container);
@@ -66,9 +72,12 @@ class NodeAgent final : private agent::Drc::Listener {
     EventLoop& loop;
     ProcessSource& processes;
     MachineSource& machine;
-    // As this file wants them, each time that enforcing begins; without it it only observes. An error: another agent enforces here, ...
+    // To be the one that enforces on this machine, asked before it begins to while it runs; who starts enforcing is that already. nullopt: it is.
+    // Else how long until this is to be asked again. An error: another agent enforces here. Without it nobody need be asked.
+    std::function<Result<std::optional<Millis>>()> claimMachine = {};
+    // As this file wants them, each time that enforcing begins, or goes on in another way; without it it only observes.
     std::function<Result<Actuators>(const AgentFile&)> openActuators = {};
-    std::function<void()> closeActuators = {};  // everything has been given back
+    std::function<void()> closeActuators = {};  // everything has been given back, and the machine is not claimed any more
     std::function<bool(const std::string& kubeletState)> kubeletIsStatic = {};
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
@@ -108,7 +117,10 @@ class NodeAgent final : private agent::Drc::Listener {
     Isolation waitsFor{Isolation::None};  // pending because this cannot be had
     std::vector<std::string> reasons;
     std::map<InstanceId, CpuSet> homes;
+    std::map<InstanceId, CpuSet> held;  // where the kernel lets those run that were placed
     std::set<InstanceId> contested;
+    std::set<InstanceId> stuck;    // a write on them has not returned
+    std::int64_t failedWrites{0};  // of the group, since it came
   };
   using Plans = std::map<std::size_t, GroupPlan>;  // by number (group_book.h)
 
@@ -123,10 +135,20 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] bool updateMembers(const GroupBook& before);
   [[nodiscard]] bool kubeletOwns(const AgentFile& file) const { return ports_.kubeletIsStatic && ports_.kubeletIsStatic(file.kubeletState); }
   [[nodiscard]] Status beginEnforcing(const Actuators& actuators);
+  void giveBackAll();
   void endEnforcing(const std::string& why);
+  void observeBecause(const std::string& why);
+  void watchKubelet();
   // node_agent_reload.cc
   void awaitReload(Instant until);
   void applyNext();
+  void adoptNext(bool enforces, std::optional<Actuators> begins);
+  void sayRefused(const std::vector<std::string>& faults);
+  void putOff(const std::string& reason);
+  void tryAgain();
+  void enforceAgain();
+  [[nodiscard]] std::optional<Result<Actuators>> actuatorsFor(const AgentFile& file, std::function<void()> again);
+  void giveUpClaim();
   void rehint();
   [[nodiscard]] bool quiet();
   void submit(PreparedChange change);
@@ -154,6 +176,10 @@ class NodeAgent final : private agent::Drc::Listener {
   void setLoans(const std::map<InstanceId, CpuSet>& before, const std::map<InstanceId, CpuSet>& after);
   void setLoan(InstanceId id, const CpuSet& cpus);
   void parkLoans();
+  // node_agent_isolation.cc
+  void addIsolation(AgentReport& report, const Plans& plans);
+  [[nodiscard]] std::vector<std::string> whoIntrudes(const GroupReport& group, const Plans& plans);
+  [[nodiscard]] CpuSet reachOf(InstanceId id, const foreign::FoundContainer& container, const GroupPlan& plan);
   // node_agent_forecast.cc
   void addForecasts(AgentReport& report) const;
   [[nodiscard]] MilliCpu threadsElsewhere() const;
@@ -171,8 +197,13 @@ class NodeAgent final : private agent::Drc::Listener {
 
   Ports ports_;
   NodeAgentConfig config_;
-  GroupBook book_;                 // of the configuration in force
-  std::optional<AgentFile> next_;  // to be in force soon
+  GroupBook book_;                    // of the configuration in force
+  std::optional<AgentFile> next_;     // to be in force soon
+  std::optional<AgentFile> refused_;  // to be in force, and cannot yet, for a reason that may pass
+  bool again_{false};                 // next_ was refused before
+  bool claims_{false};                // the machine, and does not enforce yet
+  Instant tryAt_{};                   // what could not be had is tried again
+  std::optional<Instant> yieldBy_;    // the kubelet owns the CPU sets: no write is waited for beyond that
   ConfigReport configured_;
   Actuators actuators_;
   std::vector<std::shared_ptr<agent::ApplyBatch>> written_;  // by this, beside the controller's own; some may be under way

@@ -1,4 +1,4 @@
-// Another configuration for an agent that runs.
+// Another configuration for an agent that runs; and one that cannot be had yet, tried again.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -11,7 +11,6 @@ namespace coterie::node_agent {
 
 namespace {
 
-constexpr Seconds kWaitsForWrites{1};
 constexpr Millis kPause{5};
 
 void add(std::string& text, const char* what, const std::vector<std::string>& names) {
@@ -43,6 +42,8 @@ bool NodeAgent::quiet() {
 }
 
 void NodeAgent::reconfigure(AgentFile file) {
+  refused_.reset();
+  again_ = false;
   const bool waits = next_.has_value();
   next_ = std::move(file);
   if (waits) return;
@@ -56,33 +57,96 @@ void NodeAgent::awaitReload(Instant until) {
 }
 
 void NodeAgent::refuseConfiguration(const std::vector<std::string>& faults) {
+  next_.reset();  // an older one that waited is not what the file says now
+  refused_.reset();
+  reloadTimer_.reset();
+  giveUpClaim();
+  sayRefused(faults);
+}
+
+void NodeAgent::sayRefused(const std::vector<std::string>& faults) {
   for (const std::string& fault : faults) log::warning("agent", fault);
   log::warning("agent", "the configuration file is refused as a whole: the one before it stays in force");
   ++configured_.refused;
   ++changes_;
   configured_.faults = faults;
-  next_.reset();  // an older one that waited is not what the file says now
 }
 
-// All that is done here is one turn of the loop, so it is one event to the controller.
+// Refused for now, for a reason that lies outside the file.
+void NodeAgent::putOff(const std::string& reason) {
+  refused_ = std::exchange(next_, std::nullopt);
+  tryAt_ = ports_.loop.clock().now() + kTriesAgain;
+  const std::vector<std::string> faults{reason + " (tried again every " + std::to_string(kTriesAgain.count()) + " s)"};
+  if (!again_ || configured_.faults != faults) sayRefused(faults);
+}
+
+// What is wanted and could not be had: the file that was refused, else that in force, while this only observes.
+void NodeAgent::tryAgain() {
+  const Instant now = ports_.loop.clock().now();
+  if (next_ || now < tryAt_) return;
+  tryAt_ = now + kTriesAgain;
+  if (refused_) {
+    next_ = std::exchange(refused_, std::nullopt);
+    again_ = true;
+    return applyNext();
+  }
+  if (mode_ == Mode::Observe && book_.file().mode == Mode::Enforce && ports_.openActuators) enforceAgain();
+}
+
+void NodeAgent::enforceAgain() {
+  if (kubeletOwns(book_.file())) return giveUpClaim(), observeBecause(kKubeletOwns);
+  const auto opened = actuatorsFor(book_.file(), [this] { enforceAgain(); });
+  if (!opened) return;
+  if (!*opened) return observeBecause(opened->error().message);
+  if (const Status begun = beginEnforcing(**opened); !begun) return endEnforcing(begun.error().message);
+  ++changes_;
+  log::info("agent", "nothing is in the way of enforcing any more: CPU sets are given from now on");
+}
+
+// What CPU sets are given with, for one that observes. nullopt: it is not decided yet who enforces here; then again() is called when it may be.
+std::optional<Result<NodeAgent::Actuators>> NodeAgent::actuatorsFor(const AgentFile& file, std::function<void()> again) {
+  if (ports_.claimMachine) {
+    claims_ = true;
+    const auto later = ports_.claimMachine();
+    if (!later) return giveUpClaim(), later.error();
+    if (*later) {
+      reloadTimer_ = ports_.loop.after(**later, std::move(again));
+      return std::nullopt;
+    }
+  }
+  auto opened = ports_.openActuators(file);
+  if (!opened) giveUpClaim();
+  return opened;
+}
+
+void NodeAgent::giveUpClaim() {
+  if (std::exchange(claims_, false) && ports_.closeActuators) ports_.closeActuators();
+}
+
 void NodeAgent::applyNext() {
   if (!next_) return;
+  const bool enforces = next_->mode == Mode::Enforce && ports_.openActuators && !kubeletOwns(*next_);
+  if (!enforces || mode_ == Mode::Enforce) {
+    giveUpClaim();  // of an older file's
+    return adoptNext(enforces, std::nullopt);
+  }
+  const auto opened = actuatorsFor(*next_, [this] { applyNext(); });
+  if (!opened) return;
+  if (!*opened) return putOff(opened->error().message);
+  adoptNext(enforces, **opened);
+}
+
+// All that is done here is one turn of the loop, so it is one event to the controller. begins: with these.
+void NodeAgent::adoptNext(bool enforces, std::optional<Actuators> begins) {
   AgentFile file = *std::exchange(next_, std::nullopt);
-  const bool wanted = file.mode == Mode::Enforce && ports_.openActuators;
-  const bool kubelet = wanted && kubeletOwns(file);
-  const bool enforces = wanted && !kubelet;
-  const bool begins = enforces && mode_ == Mode::Observe;
   // Memory nodes are followed from the first look at a container on, or not: it is looked at anew.
   const bool anew = enforces && !begins && file.keepsMemoryNodes != book_.file().keepsMemoryNodes;
-  Actuators actuators;
-  if (begins) {
-    const auto opened = ports_.openActuators(file);
-    if (!opened) return refuseConfiguration({opened.error().message});
-    actuators = *opened;
+  if (anew) giveBackAll();
+  if (!enforces) {
+    const std::string why = file.mode == Mode::Enforce && ports_.openActuators ? kKubeletOwns : "";
+    if (drc_ != nullptr) endEnforcing(why);
+    observeBecause(why);
   }
-  const std::string why = kubelet ? kKubeletOwns : "";
-  if (drc_ != nullptr && (anew || !enforces)) endEnforcing(why);
-  why_ = why;
   const GroupBook before = book_;
   const GroupBook::Change change = book_.adopt(std::move(file));
   reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
@@ -104,10 +168,10 @@ void NodeAgent::applyNext() {
   if (anew) {
     const auto opened = ports_.openActuators(book_.file());
     if (!opened) return endEnforcing(opened.error().message);
-    actuators = *opened;
+    begins = *opened;
   }
-  if (!begins && !anew) return planObserved();
-  if (const Status begun = beginEnforcing(actuators); !begun) endEnforcing(begun.error().message);
+  if (!begins) return planObserved();
+  if (const Status begun = beginEnforcing(*begins); !begun) endEnforcing(begun.error().message);
 }
 
 // Who hears in another way than before, or did not hear at all.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +26,13 @@ groups:
   - {name: blue/s, tenant: blue, members: [{command: "blue*"}], hints: {file: "/run/{pid}"}}
 )";
 
+// Parts of a file.
+inline const std::string kRed = "  - {name: red/s, tenant: red, members: [{command: \"red*\"}], hints: {file: \"/run/{pid}\"}}\n";
+inline const std::string kBlue = "  - {name: blue/s, tenant: blue, members: [{command: \"blue*\"}], hints: {file: \"/run/{pid}\"}}\n";
+inline const std::string kGreen = "  - {name: green/s, tenant: green, members: [{command: \"green*\"}], hints: {file: \"/run/{pid}\"}}\n";
+inline const std::string kGroups = "groups:\n";
+inline const std::string kEnforced = "mode: enforce\n" + kGroups;
+
 inline const std::string kRedCgroup = "/docker/" + std::string(64, 'a');
 
 struct AgentRig {
@@ -39,7 +47,9 @@ struct AgentRig {
   std::map<int, int> threads;           // told last, by pid
   std::map<int, std::string> hintedBy;  // the file's pattern, of hints that are in force
   bool kubelet{false};
-  std::optional<Error> refusal;  // of whoever would enforce
+  std::optional<Error> refusal;                          // of whoever would enforce
+  int tries{0};                                          // to, also those that were refused
+  std::function<Result<std::optional<Millis>>()> claim;  // the machine; empty: nobody need be asked
   std::unique_ptr<testing::FakeCacheClasses> classes;
   std::unique_ptr<NodeAgent> node;
 
@@ -52,10 +62,12 @@ struct AgentRig {
     config.self = 1;
     NodeAgent::Ports ports{loop, processes, machine};
     ports.openActuators = [this](const AgentFile&) -> Result<NodeAgent::Actuators> {
+      ++tries;
       if (refusal) return *refusal;
       log.push_back("open");
       return NodeAgent::Actuators{controller != nullptr ? controller : &kernel, &applier, classes.get()};
     };
+    if (claim) ports.claimMachine = [this] { return claim(); };
     ports.closeActuators = [this] { log.push_back("close"); };
     ports.meter = &meter;
     ports.kubeletIsStatic = [this](const std::string& state) { return kubelet && state != "/none"; };
@@ -125,5 +137,14 @@ struct AgentRig {
     return {};
   }
 };
+
+inline InstanceId idOf(const AgentRig& rig, const std::string& command) {
+  for (const GroupReport& group : rig.node->report().groups) {
+    for (const ContainerReport& container : group.containers) {
+      if (container.command == command) return container.id;
+    }
+  }
+  return InstanceId(-1);
+}
 
 }  // namespace coterie::node_agent

@@ -35,58 +35,6 @@ TEST(NodeAgentTest, ServersWithMemoryGetANodeEachAndNothingIsSaidOfMemoryNodes) 
   }
 }
 
-// One cache of twelve ways below all four CPUs.
-CacheControl twelveWays() {
-  CacheControl control;
-  control.caches = {{0, CpuSet::range(0, 3), 0xfff}};
-  control.classes = 3;
-  return control;
-}
-
-constexpr const char* kRedIsolated = R"(
-groups:
-  - {name: red/s, tenant: red, isolation: core, members: [{command: "red*"}]}
-  - {name: blue/s, tenant: blue, members: [{command: "blue*"}]}
-)";
-
-TEST(NodeAgentTest, AllProcessesOfAnIsolatedContainerAreInItsTenantsCacheClass) {
-  AgentRig rig;
-  rig.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
-  const int first = rig.beginContained("red", kRedCgroup);
-  const int second = rig.beginContained("red helper", kRedCgroup);
-  const int blue = rig.begin("blue");
-  rig.start(kRedIsolated, Mode::Enforce);
-  EXPECT_EQ(rig.classes->classOf(first), "t0");
-  EXPECT_EQ(rig.classes->classOf(second), "t0");
-  EXPECT_EQ(rig.classes->classOf(blue), "rest");
-  EXPECT_NE(rig.reasons(0).find("cache class of its own"), std::string::npos) << rig.reasons(0);
-  const int late = rig.beginContained("red late", kRedCgroup);
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.classes->classOf(late), "t0");
-  rig.node->stop([] {});
-  rig.loop.advance(2s);
-  EXPECT_TRUE(rig.classes->list().empty());
-  EXPECT_EQ(rig.classes->classOf(first), "");
-}
-
-TEST(NodeAgentTest, WithoutCacheClassesThatIsRemarkedAndWhileObservingNothingIsWritten) {
-  const Error nothing{Code::Unavailable, "NoCacheClasses", "the kernel has none"};
-  AgentRig rig;
-  rig.classes = std::make_unique<testing::FakeCacheClasses>(nothing);
-  rig.begin("red");
-  rig.begin("blue");
-  rig.start(kRedIsolated, Mode::Enforce);
-  EXPECT_EQ(rig.node->report().remarks, std::vector<std::string>{"cache classes: the kernel has none"});
-  AgentRig observing;
-  observing.classes = std::make_unique<testing::FakeCacheClasses>(twelveWays());
-  observing.begin("red");
-  observing.begin("blue");
-  observing.start(kRedIsolated, Mode::Observe);
-  observing.loop.advance(3s);
-  EXPECT_EQ(observing.classes->writes + observing.classes->joins + observing.classes->readings, 0);
-  EXPECT_TRUE(observing.node->report().remarks.empty());
-}
-
 TEST(NodeAgentTest, ObservingChangesNothingAndForetells) {
   AgentRig rig;
   const int red = rig.begin("red");
@@ -390,37 +338,6 @@ TEST(NodeAgentTest, LeavingWaitsForNoWriteThatHangs) {
   EXPECT_TRUE(done);
   rig.applier.release(EINTR);
   rig.loop.runUntilIdle();
-}
-
-// Two owners of cpusets on one node must never coexist.
-TEST(NodeAgentTest, BesideAStaticKubeletItOnlyObserves) {
-  AgentRig rig;
-  rig.kubelet = true;
-  rig.begin("red");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.node->mode(), Mode::Observe);
-  EXPECT_NE(rig.node->report().why.find("static policy"), std::string::npos);
-  EXPECT_EQ(rig.homes().at("red").count(), 4) << "what it would do";
-  EXPECT_TRUE(rig.kernel.takeOperations().empty());
-}
-
-TEST(NodeAgentTest, AKubeletThatBecomesStaticIsLeftTheField) {
-  AgentRig rig;
-  const int red = rig.begin("red");
-  rig.start(kTwo, Mode::Enforce);
-  rig.loop.advance(1s);
-  const InstanceId id = rig.node->report().groups[0].containers[0].id;
-  rig.kubelet = true;
-  rig.loop.advance(1s);
-  EXPECT_EQ(rig.node->mode(), Mode::Observe);
-  EXPECT_FALSE(rig.kernel.observe(id).ok()) << "given back";
-  EXPECT_EQ(rig.threads.at(red), 0);
-  rig.begin("blue");
-  static_cast<void>(rig.kernel.takeOperations());
-  rig.loop.advance(2s);
-  EXPECT_EQ(rig.homes().size(), 2U);
-  EXPECT_TRUE(rig.kernel.takeOperations().empty());
 }
 
 TEST(NodeAgentTest, AScanThatFailsChangesNothing) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/count_text.h"
 #include "cli/table.h"
 
 namespace coterie::node_agent {
@@ -159,19 +160,18 @@ std::string poolRemark(const AgentReport& report) {
   std::string shares;
   for (const GroupReport* one : members) shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", one->name, cpus(one->entitlement));
   return fmt::format(
-      "the shares of the pool, CPUs {} ({}), are not enforced: where its groups want more than there is, the kernel divides it by the weights of "
+      "the shares of the pool, {} ({}), are not enforced: where its groups want more than there is, the kernel divides it by the weights of "
       "their cgroups, which are their runtime's to set and are left alone. A group that must have its share needs a CPU of its own (minCpus: 1), "
       "or a weight from its runtime",
-      orNone(report.pool), shares);
+      cpusNamed(report.pool), shares);
 }
 
 std::string gainText(const foreign::Gain& gain) { return fmt::format("{:.2f} ({:.2f} to {:.2f})", gain.likely, gain.low, gain.high); }
 
 std::string reportText(const AgentReport& report, bool colors) {
   std::ostringstream out;
-  out << (report.mode == Mode::Enforce ? "enforcing" : "observing: nothing is changed") << "; CPUs " << orNone(report.usable)
-      << " may be owned; pool " << orNone(report.pool) << "; reserved " << orNone(report.reserved)
-      << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
+  out << (report.mode == Mode::Enforce ? "enforcing" : "observing: nothing is changed") << "; " << cpusNamed(report.usable) << " may be owned; pool "
+      << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
   if (!report.configuration.faults.empty())
     out << cli::styled("the configuration file is refused, the one before it is in force", cli::Style::Bad, colors) << "\n";
@@ -184,6 +184,8 @@ std::string reportText(const AgentReport& report, bool colors) {
   for (const GroupReport& group : report.groups) {
     out << group.name << ": entitled to " << cpus(group.entitlement) << " CPUs, could use " << cpus(group.demand) << "\n";
     for (const std::string& sentence : group.reasons) out << "  " << cli::printable(sentence) << "\n";
+    for (const std::string& clause : group.notIsolatedYet)
+      out << "  " << cli::styled("not isolated yet: " + cli::printable(clause), cli::Style::Doubtful, colors) << "\n";
   }
   for (const std::string& remark : report.remarks) out << "note: " << cli::printable(remark) << "\n";
   return out.str();
@@ -207,6 +209,9 @@ Value reportValue(const AgentReport& report) {
     one.set("inPool", group.inPool);
     one.set("pending", group.pending);
     one.set("waitsForIsolation", isolationName(group.waitsFor));
+    one.set("isolation", isolationName(group.isolation));
+    one.set("isolationGaps", textList(group.isolationGaps));
+    one.set("notIsolatedYet", textList(group.notIsolatedYet));
     one.set("hinted", group.hinted);
     setUse(one, group.use);
     one.set("forecast", forecastValue(group.forecast));

@@ -60,14 +60,17 @@ struct GroupReport {
   foreign::Use use;                     // of all containers
   foreign::Forecast forecast;
   std::vector<std::string> reasons;  // sentences
+  Isolation isolation{Isolation::None};
+  std::vector<std::string> isolationGaps;   // what that does not keep away: sentences; empty: it has none, or it waits
+  std::vector<std::string> notIsolatedYet;  // enforcing: who may still run where it forbids, and why, a clause each; empty: it is in force
   std::vector<ContainerReport> containers;
 };
 
 // Of the configuration file, since the start.
 struct ConfigReport {
   std::int64_t reloads{0};          // other ones that were put in force, or asked for
-  std::int64_t refused{0};          // that could not be
-  std::vector<std::string> faults;  // of the file as it is now, which therefore is not in force; empty: it is
+  std::int64_t refused{0};          // that could not be, or not yet; for each reason once
+  std::vector<std::string> faults;  // of the file as it is now, or what is in its way: it is not in force; empty: it is
 };
 
 struct AgentReport {

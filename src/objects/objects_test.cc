@@ -227,6 +227,8 @@ TEST(Quantity, Table) {
                            Value("999999999999Ti"), Value(".5Gi")}) {
     EXPECT_EQ(size(bad), -1) << text::printJson(bad);
   }
+  for (const char* huge : {"1025Ti", "99999999999999999999Gi", "99999999999999999999.5k", "99999999999999999999"})
+    EXPECT_EQ(parseBytes(Value(huge)).error().message, "wanted at most 1024Ti") << huge;
   EXPECT_EQ(bytesText(Bytes(1LL << 30)), "1Gi");
   EXPECT_EQ(bytesText(Bytes(1000000000)), "1G");
   EXPECT_EQ(bytesText(Bytes(1001)), "1001B");

@@ -11,6 +11,17 @@ namespace coterie::objects {
 namespace {
 Error fault(std::string message) { return {Code::InvalidArgument, "BadQuantity", std::move(message)}; }
 
+constexpr std::size_t kMostDigits = 16;  // before the point: more than any limit here
+
+bool onlyDigits(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+// A number, but with more digits than any that is taken.
+bool isHuge(std::string_view text) {
+  const std::string_view whole = text.substr(0, text.find('.'));
+  return whole.size() > kMostDigits && onlyDigits(whole);
+}
+
 // digits[.digits], at most 16 and 6 of them; nullopt if it is not that.
 struct Decimal {
   std::int64_t whole{0};
@@ -20,9 +31,8 @@ std::optional<Decimal> parseDecimal(std::string_view text) {
   const std::size_t dot = text.find('.');
   const std::string_view whole = text.substr(0, dot);
   const std::string_view fraction = dot == std::string_view::npos ? std::string_view{} : text.substr(dot + 1);
-  const auto digits = [](std::string_view s) { return std::all_of(s.begin(), s.end(), [](char c) { return c >= '0' && c <= '9'; }); };
-  if (whole.empty() || !digits(whole) || !digits(fraction) || (dot != std::string_view::npos && fraction.empty())) return std::nullopt;
-  if (whole.size() > 16 || fraction.size() > 6) return std::nullopt;
+  if (whole.empty() || !onlyDigits(whole) || !onlyDigits(fraction) || (dot != std::string_view::npos && fraction.empty())) return std::nullopt;
+  if (whole.size() > kMostDigits || fraction.size() > 6) return std::nullopt;
   Decimal decimal;
   for (const char c : whole) decimal.whole = decimal.whole * 10 + (c - '0');
   for (std::size_t i = 0; i < 6; ++i) decimal.millionths = decimal.millionths * 10 + (i < fraction.size() ? fraction[i] - '0' : 0);
@@ -115,6 +125,7 @@ Result<Bytes> parseBytes(const Value& value) {
   const std::size_t split = std::min(text->find_first_not_of("0123456789."), text->size());
   const std::string_view unitName = std::string_view(*text).substr(split);
   const std::optional<Decimal> decimal = parseDecimal(std::string_view(*text).substr(0, split));
+  if (!decimal && isHuge(std::string_view(*text).substr(0, split))) return fault("wanted at most 1024Ti");
   if (!decimal) return fault("wanted memory as \"512Mi\", found \"" + text->substr(0, 60) + "\"");
   if (unitName.empty()) return fault("a number without a unit: write \"" + text->substr(0, 60) + "Mi\" or \"" + text->substr(0, 60) + "Gi\"");
   const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unitName; });

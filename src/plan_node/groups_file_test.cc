@@ -107,6 +107,8 @@ TEST(GroupsFile, EveryMistakeIsAnsweredWithFieldLineAndFix) {
       {"home of nothing", group("    instances:\n      - home: \"\"\n"), "7: groups[0].instances[0].home: is empty: leave the field out for none\n"},
       {"home beyond any CPU", group("    instances:\n      - home: 70000\n"),
        "7: groups[0].instances[0].home: wanted ids from 0 to 65535, found 70000\n"},
+      {"more memory than there can be", group("    instances:\n      - resident: 99999999999999999999Gi\n"),
+       "7: groups[0].instances[0].resident: wanted at most 1024Ti\n"},
       {"memory without a unit", group("    instances:\n      - resident: 5\n"),
        "7: groups[0].instances[0].resident: a number without a unit: write \"512Mi\" or \"2Gi\"\n"},
       {"a loan at home", group("    instances:\n      - home: 0-3\n        loans: 3-4\n"),

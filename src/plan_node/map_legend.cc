@@ -46,7 +46,9 @@ LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
   LegendEntry entry{"group", fmt::format("group-{}", g + 1), groupFill(g), loans.empty() ? std::string{} : loanFill(g), LegendMark::None, {}, {}};
   const std::string head = fmt::format("{} {}: ", g + 1, node.file->groups[g].name);
   const std::string place = target.pending ? waitText(node, g) : target.inPool ? "in the pool" : "CPUs " + shortened(homes.toString());
-  entry.text = head + place + (loans.empty() ? "" : ", borrows " + shortened(loans.toString()));
+  const std::string isolation = isolationReason(node, g);
+  entry.text = head + place + (isolation.empty() ? "" : ", isolation " + std::string(isolationName(node.file->groups[g].isolation))) +
+               (loans.empty() ? "" : ", borrows " + shortened(loans.toString()));
   entry.title = head + "tenant " + node.tenantOf(g).name + ", entitled to " + allocation::cpusText(target.entitlement);
   for (std::size_t c = 0; c < target.containers.size(); ++c) {
     const allocation::ContainerTarget& container = target.containers[c];
@@ -57,6 +59,7 @@ LegendEntry groupEntry(const NodePlan& node, std::size_t g) {
   for (const allocation::Reason& reason : node.plan.reasons) {
     if (reason.group == target.id) entry.title += "\n" + textOf(node, reason).sentence;
   }
+  if (!isolation.empty()) entry.title += "\n" + isolation;
   return entry;
 }
 

@@ -160,6 +160,26 @@ std::optional<WidthProposal> widthOf(const NodePlan& node, std::size_t group) {
   return proposal;
 }
 
+bool saysIsolation(const NodePlan& node, std::size_t group) {
+  return node.file->groups[group].isolation != Isolation::None && !node.plan.groups[group].pending;
+}
+
+allocation::IsolationTerms termsOf(const NodePlan& node, std::size_t group) {
+  allocation::IsolationSetting setting;
+  setting.units = node.units;
+  setting.reserved = !node.request.reserved.empty();
+  setting.virtualMachine = node.machine->virtualMachine;
+  setting.managed = allocation::Managed::Groups;
+  return allocation::isolationTerms(node.file->groups[group].isolation, setting);
+}
+
+// Empty: the policy keeps it.
+std::string ignoredText(const NodePlan& node, std::size_t group) {
+  if (node.request.policy == PolicyName::Drc) return {};
+  return "policy " + std::string(policyText(node.request.policy)) + " knows no isolation: isolation " +
+         std::string(isolationName(node.file->groups[group].isolation)) + " keeps nobody away";
+}
+
 void addChanges(NodePlan& node) {
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
     const allocation::GroupTarget& target = node.plan.groups[g];
@@ -239,7 +259,10 @@ NodePlan planNode(const Machine& machine, const GroupsFile& file, const PlanRequ
   config.kubelet = request.kubelet;
   config.memoryNodes = request.memoryNodes;
   node.plan = allocation::decide(node.snapshot, config);
-  if (!node.usable.empty()) addCosts(node);
+  if (!node.usable.empty()) {
+    node.units = allocation::isolationUnits(allocation::makeLayout(machine, request.reserved));
+    addCosts(node);
+  }
   addChanges(node);
   for (std::size_t g = 0; g < file.groups.size(); ++g) node.widths.push_back(widthOf(node, g));
   return node;
@@ -263,6 +286,18 @@ Isolation waitsForIsolation(const NodePlan& plan, std::size_t group) {
 }
 
 std::string waitText(const NodePlan& plan, std::size_t group) { return "pending" + allocation::isolationSuffix(waitsForIsolation(plan, group)); }
+
+std::vector<std::string> isolationGaps(const NodePlan& plan, std::size_t group) {
+  if (!saysIsolation(plan, group)) return {};
+  if (std::string ignored = ignoredText(plan, group); !ignored.empty()) return {std::move(ignored)};
+  return termsOf(plan, group).gaps;
+}
+
+std::string isolationReason(const NodePlan& plan, std::size_t group) {
+  if (!saysIsolation(plan, group)) return {};
+  const std::string ignored = ignoredText(plan, group);
+  return ignored.empty() ? allocation::isolationText(plan.file->groups[group].isolation, termsOf(plan, group)) : ignored;
+}
 
 allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason) {
   const std::string other = reason.other.valid() ? plan.file->groups[at(reason.other.value)].name : std::string();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "allocation/decide.h"
+#include "allocation/isolation_terms.h"
 #include "allocation/reason_text.h"
 #include "allocation/width.h"
 #include "plan_node/groups_file.h"
@@ -58,6 +59,7 @@ struct NodePlan {
   allocation::Snapshot snapshot;  // groups in the file's order
   allocation::Plan plan;
   CpuSet usable;                                     // CPUs that anybody may own
+  allocation::IsolationUnits units;                  // of them
   std::int64_t cost{0};                              // J in quarters, of the plan
   std::optional<std::int64_t> costNow;               // of what is held now; nothing if nobody holds a CPU
   std::vector<ContainerMove> moves;                  // by group, then container
@@ -80,6 +82,10 @@ struct NodePlan {
 [[nodiscard]] Isolation waitsForIsolation(const NodePlan& plan, std::size_t group);
 // "pending", "pending (isolation node)" of a group that waits.
 [[nodiscard]] std::string waitText(const NodePlan& plan, std::size_t group);
+// What a group's isolation does not keep away; empty: it has none, or it waits. Policies other than drc know no isolation, which is all of it then.
+[[nodiscard]] std::vector<std::string> isolationGaps(const NodePlan& plan, std::size_t group);
+// The same as a reason of the group; empty as above.
+[[nodiscard]] std::string isolationReason(const NodePlan& plan, std::size_t group);
 // A reason of a group of the plan as a sentence, with the names of the file.
 [[nodiscard]] allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason);
 // "0", or "1 (sidecar)" of one that is no app.

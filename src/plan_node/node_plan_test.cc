@@ -98,6 +98,45 @@ TEST(NodePlan, IsolationThatCannotBeHadIsSaidInEveryForm) {
   EXPECT_NE(svg.find("isolation node cannot be had"), std::string::npos) << "the tooltip";
 }
 
+TEST(NodePlan, WhatIsolationDoesNotGiveIsSaidInEveryForm) {
+  const std::string yaml =
+      "tenants:\n  - {name: a}\n  - {name: b}\ngroups:\n  - {name: alone, tenant: a, isolation: core}\n  - {name: open, tenant: b}\n";
+  Machine machine = testing::machineNamed("2x2-nodes");
+  machine.virtualMachine = true;
+  const GroupsFile file = groupsFrom(yaml);
+  const NodePlan plan = planNode(machine, file, {});
+  const std::vector<std::string> gaps = isolationGaps(plan, 0);
+  ASSERT_EQ(gaps.size(), 3U);
+  EXPECT_NE(gaps[0].find("memory bandwidth"), std::string::npos) << gaps[0];
+  EXPECT_NE(gaps[1].find("programs that belong to no group"), std::string::npos) << gaps[1];
+  EXPECT_NE(gaps[2].find("virtual machine"), std::string::npos) << gaps[2];
+  EXPECT_TRUE(isolationGaps(plan, 1).empty());
+
+  const PlanText text = planText(plan);
+  const GroupReasons::Line& line = text.reasons[0].lines.back();
+  EXPECT_EQ(line.reason, "Isolated");
+  EXPECT_EQ(line.sentence.rfind("isolation core keeps other tenants off its cores. Shared all the same: ", 0), 0U) << line.sentence;
+  for (const std::string& gap : gaps) EXPECT_NE(line.sentence.find(gap), std::string::npos) << gap;
+  for (const GroupReasons::Line& other : text.reasons[1].lines) EXPECT_NE(other.reason, "Isolated");
+
+  const Value json = planValue(plan);
+  EXPECT_EQ(json.find("groups")->asList()->at(0).find("isolationGaps")->asList()->size(), 3U);
+  EXPECT_TRUE(json.find("groups")->asList()->at(1).find("isolationGaps")->asList()->empty());
+  const std::string svg = planMap(plan);
+  EXPECT_NE(svg.find(", isolation core</text>"), std::string::npos) << "the legend";
+  EXPECT_NE(svg.find("keeps other tenants off its cores"), std::string::npos) << "its tooltip";
+}
+
+TEST(NodePlan, APolicyThatKnowsNoIsolationIsSaidToKeepNobodyAway) {
+  const Machine machine = testing::machineNamed("2x2-nodes");
+  const GroupsFile file = groupsFrom("tenants:\n  - {name: a}\ngroups:\n  - {name: alone, tenant: a, isolation: core}\n");
+  PlanRequest request;
+  request.policy = allocation::PolicyName::Balloons;
+  const NodePlan plan = planNode(machine, file, request);
+  EXPECT_EQ(isolationGaps(plan, 0), std::vector<std::string>{"policy balloons knows no isolation: isolation core keeps nobody away"});
+  EXPECT_EQ(isolationReason(plan, 0), isolationGaps(plan, 0).front());
+}
+
 TEST(NodePlan, OnceInForceNothingIsWrittenAndNobodyMoves) {
   for (const Machine& machine : allMachines()) {
     GroupsFile file = groupsFor(machine);

@@ -95,6 +95,12 @@ Value widthValue(const std::optional<WidthProposal>& width) {
              {"judged", std::move(judged)}};
 }
 
+Value gapsValue(const NodePlan& node, std::size_t group) {
+  List list;
+  for (std::string& gap : isolationGaps(node, group)) list.emplace_back(std::move(gap));
+  return {std::move(list)};
+}
+
 Value groupsValue(const NodePlan& node) {
   List list;
   for (std::size_t g = 0; g < node.plan.groups.size(); ++g) {
@@ -111,6 +117,7 @@ Value groupsValue(const NodePlan& node) {
                        {"inPool", target.inPool},
                        {"pending", target.pending},
                        {"isolation", isolationName(entry.isolation)},
+                       {"isolationGaps", gapsValue(node, g)},
                        {"waitsForIsolation", isolationName(waitsForIsolation(node, g))},
                        {"movedForBetterFit", target.moved},
                        {"cpuWeight", target.cpuWeight},

@@ -6,13 +6,12 @@
 
 #include "allocation/reason_text.h"
 #include "allocation/width_text.h"
+#include "base/count_text.h"
 #include "objects/quantity.h"
 
 namespace coterie::plan_node {
 
 namespace {
-std::string counted(int count, std::string_view thing) { return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s"); }
-
 std::string orNone(const CpuSet& set) { return set.empty() ? "none" : set.toString(); }
 
 // "1.25"
@@ -52,6 +51,7 @@ std::vector<GroupReasons> reasonsOf(const NodePlan& node) {
     all[g].lines.push_back({std::string(allocation::reasonName(reason.code)), textOf(node, reason).sentence});
   }
   for (std::size_t g = 0; g < node.widths.size(); ++g) {
+    if (std::string isolation = isolationReason(node, g); !isolation.empty()) all[g].lines.push_back({"Isolated", std::move(isolation)});
     if (const auto& width = node.widths[g]) {
       all[g].lines.push_back({std::string(allocation::widthReasonName(width->choice.reason)),
                               allocation::widthReasonText(width->choice, width->question.objective, width->question.quantile)});
@@ -137,8 +137,8 @@ std::string machineText(const Machine& machine) {
 PlanText planText(const NodePlan& node) {
   PlanText text;
   const std::string name = node.machine->name.empty() ? "the machine" : node.machine->name;
-  text.summary.push_back(fmt::format("{}: {}; {} may be owned", name, machineText(*node.machine),
-                                     node.usable == node.machine->online ? "all" : "CPUs " + orNone(node.usable)));
+  text.summary.push_back(
+      fmt::format("{}: {}; {} may be owned", name, machineText(*node.machine), node.usable == node.machine->online ? "all" : cpusNamed(node.usable)));
   text.summary.push_back(
       fmt::format("policy {}; pool {}; reserved {}", policyText(node.request.policy), orNone(node.plan.pool), orNone(node.request.reserved)));
   text.summary.push_back(node.costNow ? fmt::format("cost J {}, now {}", costText(node.cost), costText(*node.costNow))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/isolation_terms.h"
+#include "base/count_text.h"
 #include "serve/explain_text.h"
 
 namespace coterie::serve {
@@ -62,18 +64,17 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   explanation.floor = summary->spec.minCpus;
   explanation.ceiling = summary->spec.maxCpus;
   explanation.instances = summary->serving;
-  const auto instancesText = [](int count) { return std::to_string(count) + (count == 1 ? " instance" : " instances"); };
-  explanation.whyThisMany.push_back({"Instances", summary->spec.instances ? "spec.instances asks for " + instancesText(*summary->spec.instances)
-                                                                          : instancesText(summary->desired) + ", within minInstances..maxInstances"});
+  explanation.whyThisMany.push_back({"Instances", summary->spec.instances
+                                                      ? "spec.instances asks for " + counted(*summary->spec.instances, "instance")
+                                                      : counted(summary->desired, "instance") + ", within minInstances..maxInstances"});
   for (const auto& obstacle : summary->obstacles) explanation.whyNotMore.push_back({obstacle.reason, obstacle.message});
   const agent::DrcView view = parts_.drc.view();
   if (const auto group = parts_.drc.explainGroup(summary->group)) {
     explainCpus(*group, view, explanation);
     if (group->spec.isolation != Isolation::None) {
       explanation.isolation = isolationName(group->spec.isolation);  // what is in force; one that was refused is among the obstacles
-      const controller::IsolationTerms terms = parts_.bridge.isolationTerms(group->spec.isolation);
-      explanation.whyThese.push_back({"Isolated", "isolation " + std::string(isolationName(group->spec.isolation)) + " keeps other tenants off its " +
-                                                      terms.named + ". Shared all the same: " + terms.gaps});
+      explanation.whyThese.push_back(
+          {"Isolated", allocation::isolationText(group->spec.isolation, parts_.bridge.isolationTerms(group->spec.isolation))});
     }
   }
   explanation.width = explainWidth(*summary);

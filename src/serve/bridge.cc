@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "serve/isolation_terms.h"
 
 namespace coterie::serve {
 
@@ -182,9 +181,9 @@ agent::GroupSpec Bridge::specOf(const controller::ServiceGroup& group) const {
 
 MilliCpu Bridge::missingForFloor(const controller::ServiceGroup& group) const { return drc_->missingForFloor(specOf(group)); }
 
-controller::IsolationTerms Bridge::isolationTerms(Isolation level) const {
+allocation::IsolationTerms Bridge::isolationTerms(Isolation level) const {
   const agent::DrcView view = drc_->view();
-  return serve::isolationTerms(
+  return allocation::isolationTerms(
       level, {drc_->isolationUnits(), !view.reserved.empty(), drc_->machine().virtualMachine, view.classes.ways, view.classes.othersBandwidth});
 }
 

@@ -72,7 +72,7 @@ class Bridge final : public controller::GatewayPort, public controller::Allocati
 
   // controller::AllocationPort
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override;
-  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation level) const override;
+  [[nodiscard]] allocation::IsolationTerms isolationTerms(Isolation level) const override;
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup& group) const override;
   void setGroup(const controller::ServiceGroup& group) override;
   void removeGroup(GroupId group) override;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -52,10 +51,8 @@ constexpr std::uint32_t kFirstTenantUser = 200'000;  // workers of tenant i run 
 constexpr Bytes kSystemMemory{256LL << 20};
 
 Status makeStateFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{Code::Unavailable, "StateFolder", path + ": " + std::strerror(errno) + "; choose another with --state"};
+  if (const int error = linux::makePrivateFolder(path); error != 0) {
+    return Error{Code::Unavailable, "StateFolder", path + ": " + std::strerror(error) + "; choose another with --state"};
   }
   struct stat info{};
   if (::stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {

@@ -44,7 +44,7 @@ class LogKeeper final : public controller::GatewayPort, public controller::Alloc
 
   // controller::AllocationPort
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup& group) const override { return allocation_.missingForFloor(group); }
-  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation level) const override { return allocation_.isolationTerms(level); }
+  [[nodiscard]] allocation::IsolationTerms isolationTerms(Isolation level) const override { return allocation_.isolationTerms(level); }
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup& group) const override {
     return allocation_.unitShortage(group);
   }

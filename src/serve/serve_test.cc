@@ -98,7 +98,7 @@ struct CountingPorts final : controller::GatewayPort, controller::AllocationPort
   void resumeInstance(InstanceId) override { ++calls; }
   void instanceGone(InstanceId) override { ++calls; }
   [[nodiscard]] MilliCpu missingForFloor(const controller::ServiceGroup&) const override { return MilliCpu(7); }
-  [[nodiscard]] controller::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
+  [[nodiscard]] allocation::IsolationTerms isolationTerms(Isolation) const override { return {7, 1, {}, {}}; }
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const controller::ServiceGroup&) const override {
     return allocation::UnitShortage{};
   }
@@ -303,7 +303,7 @@ TEST(StartupView, inAPipeEachChangeIsOneLine) {
     EXPECT_FALSE(view.update({summaryOf(1, 0)}));
     EXPECT_TRUE(view.update({summaryOf(1, 1)}));
   });
-  EXPECT_EQ(text.find("\x1b"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_NE(text.find("audio/speech"), std::string::npos);
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "allocation/reason_text.h"
+#include "base/count_text.h"
 
 namespace coterie::serve {
 
@@ -60,7 +61,7 @@ std::string placeText(const agent::GroupView* group) {
   CpuSet home;
   for (const auto& container : group->containers) home |= container.home;
   if (home.empty()) return "-";
-  return (home.count() == 1 ? "CPU " : "CPUs ") + home.toString();
+  return cpusNamed(home);
 }
 
 std::string Examples::bodyFor(const ServiceName& service) const {

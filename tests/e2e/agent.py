@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -78,8 +79,9 @@ class Prey:
 class Agent:
     runs = 0
 
-    def __init__(self, context, **hints):
+    def __init__(self, context, state="agent-state", **hints):
         self.context = context
+        self.state = state
         groups = [{"name": f"{name}/server", "tenant": name, "members": [{"command": f"server-{name} *"}], **hints.get(name, {})} for name in WEIGHTS]
         tenants = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
         context.servers.append(self)
@@ -91,7 +93,11 @@ class Agent:
         return [*self.state_command("agent"), "--config", str(self.config), *options]
 
     def state_command(self, *words):
-        return [str(self.context.binary), "--state", str(self.context.folder / "agent-state"), *words]
+        return [str(self.context.binary), "--state", str(self.context.folder / self.state), *words]
+
+    def top(self):
+        done = subprocess.run(self.state_command("top", "--node", "-o", "json"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
+        return json.loads(done.stdout) if done.returncode == 0 else None
 
     def once(self, *options):
         done = subprocess.run(self.command("--once", "-o", "json", *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -106,7 +112,7 @@ class Agent:
 
     def start(self, *mode):
         mode = mode or ("--mode", "enforce")
-        self.errors = open(self.context.folder / "agent-errors.txt", "a")
+        self.errors = open(self.context.folder / f"{self.state}-errors.txt", "a")
         self.process = subprocess.Popen(self.command(*filter(None, mode), "--window", "2", "-o", "json", "--log-level", "info", "--metrics-port", "0"), stdout=subprocess.DEVNULL, stderr=self.errors)
 
     def stop(self):
@@ -119,7 +125,7 @@ class Agent:
             self.process.wait()
 
     def said(self):
-        return (self.context.folder / "agent-errors.txt").read_text()[-6000:]
+        return (self.context.folder / f"{self.state}-errors.txt").read_text()[-6000:]
 
 
 def union(prey):
@@ -241,6 +247,53 @@ def a_second_agent_is_refused_by_name_also_with_a_state_folder_of_its_own(contex
 
 
 @case
+def a_state_folder_that_somebody_removes_is_made_anew(context):
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    state = context.folder / "agent-state"
+    shutil.rmtree(state)
+    for name in ("agent.sock", "agent.lock", "agent-found"):
+        within(20, f"{name} is there again", lambda: (state / name).exists(), 0.05)
+    check(state.stat().st_mode & 0o777 == 0o700, "others may look into it")
+    check(str(state) in context.agent.said() and "was removed" in context.agent.said(), context.agent.said())
+    top = subprocess.run(context.agent.state_command("top", "--node", "--once"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    check(top.returncode == 0 and "red/server" in top.stdout, top.stdout + top.stderr)
+    context.agent.process.kill()
+    context.agent.process.wait()
+    errors = context.folder / f"{context.agent.state}-errors.txt"
+    given_back = lambda: errors.read_text().count("gave back what it had set")
+    before = given_back()
+    context.agent.start()
+    within(20, "what the killed one had set is given back", lambda: given_back() > before, 0.02)
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    context.agent.stop()
+    check(unchanged(context), "what the killed one had found was not in the note any more")
+
+
+@case
+def told_to_enforce_beside_another_it_does_once_that_has_ended(context):
+    context.agent.start()
+    within(20, "each server on its own CPUs", lambda: apart(context), 0.2)
+    held = apart(context)
+    other = Agent(context, state="other-state")
+    other.start("")
+    within(20, "it is asked", lambda: other.top(), 0.2)
+    other.configure(mode="enforce")
+    faults = within(10, "it is refused", lambda: other.top()["configuration"]["faults"], 0.1)
+    check(f"process {context.agent.process.pid} of user" in faults[0] and "tried again" in faults[0], f"{faults}")
+    check(apart(context) == held, "the one that was there lost what it held")
+    context.agent.stop()
+    began = time.monotonic()
+    within(20, "each server on the CPUs of the one that waited", lambda: apart(context), 0.1)
+    context.figure(f"an agent that waited for another to end enforces {time.monotonic() - began:.1f} s after that")
+    top = other.top()
+    check(top["mode"] == "enforce" and top["configuration"] == {"reloads": 1, "refused": 1, "faults": []}, f"{top}")
+    check(other.said().count("the configuration file is refused") == 1, f"it is said once: {other.said()}")
+    other.stop()
+    check(unchanged(context), "masks differ")
+
+
+@case
 def the_configuration_is_read_again(context):
     agent = Agent(context)
     agent.configure(mode="enforce")
@@ -260,8 +313,7 @@ def the_configuration_is_read_again(context):
     good = agent.config.read_text()
     agent.configure(faults="groups:\n  - name: a\n    tenant: t\n    floor: 2\n    members: [{comand: x}]\n")
     agent.process.send_signal(signal.SIGHUP)
-    top = lambda: json.loads(subprocess.run(agent.state_command("top", "--node", "-o", "json"), stdout=subprocess.PIPE, text=True, timeout=60).stdout)
-    faults = within(10, "the faults are shown", lambda: top()["configuration"]["faults"], 0.1)
+    faults = within(10, "the faults are shown", lambda: agent.top()["configuration"]["faults"], 0.1)
     for words in (f"{agent.config}:4: groups[0].floor: unknown field: it is spelt minCpus here", "comand: unknown field; did you mean command?"):
         check(any(words in fault for fault in faults) and words in agent.said(), f"{faults} {agent.said()}")
     port = re.findall(r"metrics on port (\d+)", agent.said())[-1]
@@ -275,7 +327,7 @@ def the_configuration_is_read_again(context):
     agent.configure(mode="observe")
     agent.process.send_signal(signal.SIGHUP)
     within(10, "everything as it was found", lambda: unchanged(context), 0.02)
-    within(10, "it observes", lambda: top()["mode"] == "observe", 0.1)
+    within(10, "it observes", lambda: agent.top()["mode"] == "observe", 0.1)
     check("coterie_agent_config_reload_failed 0" in metrics() and "coterie_agent_enforcing 0" in metrics(), metrics()[:2000])
     agent.configure(mode="enforce", reserved=str(min(ALLOWED)))
     within(10, "nobody on the reserved CPU", lambda: not any(union(prey) & {min(ALLOWED)} for prey in context.prey.values()), 0.02)
@@ -315,8 +367,7 @@ def hints_are_heard_and_withdrawn(context):
         check(said["threads"] >= 1 and (name != "red" or said["threads"] == len(union(prey))), f"{name}: {said}")
         check(cpus_in(said["cpus"]) == union(prey), f"{name}: {said}, runs on {union(prey)}")
     now = {name: prey.rate(MEASURE / 3) for name, prey in context.prey.items()}
-    top = json.loads(subprocess.run(agent.state_command("top", "--node", "-o", "json"), stdout=subprocess.PIPE, text=True, timeout=60).stdout)
-    shown = {group["tenant"]: group["containers"][0] for group in top["groups"]}
+    shown = {group["tenant"]: group["containers"][0] for group in agent.top()["groups"]}
     check(all(cpus_in(shown[name]["homeCpus"]) == union(prey) for name, prey in context.prey.items()), f"{shown}")
     check(shown["red"]["hint"] == "takenUp", f"{shown['red']}")
     table = subprocess.run(agent.state_command("top", "--node"), stdout=subprocess.PIPE, text=True, timeout=60).stdout
@@ -335,7 +386,7 @@ def hints_are_heard_and_withdrawn(context):
 def its_terminal_going_is_the_end(context):
     agent = Agent(context)
     ours, its = pty.openpty()
-    agent.errors = open(context.folder / "agent-errors.txt", "a")
+    agent.errors = open(context.folder / f"{agent.state}-errors.txt", "a")
 
     def take_terminal():
         os.setsid()
@@ -349,14 +400,33 @@ def its_terminal_going_is_the_end(context):
     check(unchanged(context), "masks differ")
 
 
+def policy(state, name):
+    """As the kubelet writes it: another file by its name."""
+    written = state.with_suffix(".new")
+    written.write_text(json.dumps({"policyName": name, "defaultCpuSet": "0", "checksum": 1}))
+    written.rename(state)
+
+
 @case
 def beside_a_static_kubelet_it_only_observes(context):
     state = context.folder / "cpu_manager_state"
-    state.write_text('{"policyName":"static","defaultCpuSet":"0","checksum":1}')
+    policy(state, "static")
     agent = Agent(context)
     agent.config.write_text(json.dumps({**json.loads(agent.config.read_text()), "kubeletState": str(state)}))
     report = agent.once("--mode", "enforce", "--window", "1")
     check(report["mode"] == "observe" and "static policy" in report["why"] and unchanged(context), f"{report}")
+    agent.start()
+    within(20, "it is asked", lambda: agent.top(), 0.2)
+    check(agent.top()["mode"] == "observe" and unchanged(context), f"{agent.top()}")
+    policy(state, "none")
+    within(20, "each server on its own CPUs once the kubelet leaves them", lambda: apart(context), 0.1)
+    check(agent.top()["why"] == "", f"{agent.top()['why']}")
+    began = time.monotonic()
+    policy(state, "static")
+    within(10, "everything as it was found once the kubelet owns them again", lambda: unchanged(context), 0.02)
+    context.figure(f"a kubelet that becomes static has the CPU sets to itself after {time.monotonic() - began:.2f} s")
+    check(within(5, "it observes", lambda: "static policy" in agent.top()["why"], 0.1) and agent.top()["mode"] == "observe", f"{agent.top()}")
+    agent.stop()
 
 
 @case

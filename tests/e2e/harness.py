@@ -358,6 +358,10 @@ class Load:
         connection = None
         while not self.ended.is_set():
             try:
+                # The port of a server that ended may be somebody else's by now.
+                if connection is not None and not self.server.url.endswith(f":{connection.port}"):
+                    connection.close()
+                    connection = None
                 if connection is None:
                     connection = self.server.connect(30)
                 answer = ask(connection, "POST", self.path, json.dumps(self.body()), bearer(self.key))
