@@ -291,6 +291,7 @@ void Gateway::Core::finishRetired(Deployment& deployment) {
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.get() == gone; });
     if (found == all.end() || (*found)->attached > 0) return;
     const auto drained = std::move((*found)->drained);
+    for (auto& [caller, statistics] : (*found)->service->callers) statistics.slotNanos += (*found)->station.view().stats(caller).charged.count();
     all.erase(found);
     if (drained) drained();
   });
@@ -374,9 +375,13 @@ GatewaySnapshot Gateway::Core::snapshot() const {
     row.name = name;
     row.tenant = tenants_[static_cast<std::size_t>(service->tenant.value)]->name;
     for (const auto& [caller, statistics] : service->callers) {
-      static_cast<CallFigures&>(row).add(statistics);
+      CallerSnapshot its{statistics, tenants_[static_cast<std::size_t>(caller.value)]->name};
+      for (const auto& deployment : deployments_) {
+        if (deployment->service == service) its.slotNanos += deployment->station.view().stats(caller).charged.count();
+      }
+      row.add(its);
       row.recentTotal.merge(statistics.recentTotal.read(now()));
-      row.callers.push_back({statistics, tenants_[static_cast<std::size_t>(caller.value)]->name});
+      row.callers.push_back(std::move(its));
     }
     row.runs = service->runs;
     row.batching = service->settings.maxBatch > 1;

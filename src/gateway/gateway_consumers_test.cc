@@ -112,7 +112,28 @@ TEST_F(ConsumersTest, EachSeesItsOwnCallsOnly) {
   EXPECT_EQ(calls("b")->requests.of(200), 1);
   EXPECT_EQ(calls("c"), nullptr) << "never called";
   EXPECT_EQ(shared_.requests.of(200), 4);
+  EXPECT_EQ(shared_.slotNanos, calls("a")->slotNanos + calls("b")->slotNanos);
   EXPECT_EQ(shared_.total.count(), 4);
+}
+
+// A replaced model takes its station along: what was charged there is not forgotten.
+TEST_F(ConsumersTest, SlotTimeIsCountedByCallerAndOutlivesTheModel) {
+  FakeBackend& backend = publish({"nb", "shared"}, FakeBackend::Mode::Manual, openTo({"a"}));
+  call("key-a");
+  loop.runUntilIdle();
+  loop.advance(Millis(30));
+  backend.finish(1, 0);
+  loop.runUntilIdle();
+  const std::int64_t before = calls("a")->slotNanos;
+  EXPECT_GE(before, 0);
+  publish({"nb", "shared"}, FakeBackend::Mode::Echo, openTo({"a"}));
+  loop.runUntilIdle();
+  EXPECT_EQ(calls("a")->slotNanos, before);
+  call("key-b");
+  loop.runUntilIdle();
+  EXPECT_EQ(shared_.name.name, "shared");
+  ASSERT_NE(calls("b"), nullptr);
+  EXPECT_EQ(shared_.slotNanos, calls("a")->slotNanos + calls("b")->slotNanos);
 }
 
 // While nothing runs, a flood must not keep the others out of the waiting room.

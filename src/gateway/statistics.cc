@@ -87,6 +87,7 @@ void CallFigures::add(const CallFigures& other) {
   withinObjective += other.withinObjective;
   bytesIn += other.bytesIn;
   bytesOut += other.bytesOut;
+  slotNanos += other.slotNanos;
 }
 
 }  // namespace coterie::gateway

@@ -77,6 +77,7 @@ struct CallFigures {
   Histogram total;                  // from the complete head to the answer, of status 200
   std::int64_t withinObjective{0};  // of status 200
   std::int64_t bytesIn{0};          // tensor bytes accepted
+  std::int64_t slotNanos{0};        // slot-time charged: that lanes were held, less what runs waited for a CPU; estimates of what runs now included
   std::int64_t bytesOut{0};         // bytes of answers with status 200
 
   void add(const CallFigures& other);

@@ -71,6 +71,8 @@ void ServeMetrics::fillCaller(const std::string& name, const gateway::CallerSnap
   };
   counter("coterie_requests_within_objective_total", "Requests that succeeded within the service's latency objective, by caller.",
           caller.withinObjective);
+  counter("coterie_slot_seconds_total", "Time that lanes were held, less what runs waited for a CPU: what fairness divides, by caller.",
+          caller.slotNanos, Unit::Nanos);
   counter("coterie_request_bytes_total", "Tensor bytes accepted, by caller.", caller.bytesIn, Unit::Bytes);
   counter("coterie_response_bytes_total", "Bytes of successful answers, by caller.", caller.bytesOut, Unit::Bytes);
 }
