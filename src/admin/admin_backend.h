@@ -140,9 +140,10 @@ class AdminBackend {
   [[nodiscard]] virtual DrcMode drc() const = 0;
   [[nodiscard]] virtual Status setDrc(DrcMode mode) = 0;
 
-  [[nodiscard]] virtual Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) = 0;
+  [[nodiscard]] virtual Result<identity::NewKey> createKey(const TenantName& tenant, Role role, const std::string& label,
+                                                           std::optional<Seconds> lifetime) = 0;
   [[nodiscard]] virtual std::vector<identity::KeyInfo> listKeys(const std::optional<TenantName>& tenant) const = 0;
-  [[nodiscard]] virtual Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) = 0;
+  [[nodiscard]] virtual Result<identity::NewKey> rotateKey(const std::string& id, Seconds overlap) = 0;
   [[nodiscard]] virtual Status revokeKey(const std::string& id) = 0;
   // Called when a tenant was deleted, so that a later one of that name inherits nothing.
   [[nodiscard]] virtual Status revokeAllKeys(const TenantName& tenant) = 0;

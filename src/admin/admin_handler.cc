@@ -133,7 +133,7 @@ void AdminHandler::keys(const Request& request, const Segments& path, const std:
   if (!create && !rotate) return answer(*request, noSuchPath(*request));
   const auto value = parseMap(body);
   if (!value.ok()) return answer(*request, value.error());
-  const auto seconds = secondsAt(*value, create ? "lifetimeSeconds" : "graceSeconds");
+  const auto seconds = secondsAt(*value, create ? "lifetimeSeconds" : "overlapSeconds");
   if (!seconds.ok()) return answer(*request, seconds.error());
   if (create) {
     // A key for a tenant that does not exist (yet) would be a trap for whoever creates it later.
@@ -144,7 +144,13 @@ void AdminHandler::keys(const Request& request, const Segments& path, const std:
       return answer(*request,
                     Error{Code::NotFound, "TenantNotFound", "there is no tenant \"" + tenant.value + "\"; `coterie get tenants` lists them"});
     }
-    const auto key = backend_.createKey(tenant, textAt(*value, "label"), *seconds);
+    const std::string roleText = textAt(*value, "role");
+    const auto role = roleText.empty() ? std::optional(Role::Infer) : roleNamed(roleText);
+    if (!role) {
+      return answer(*request, Error{Code::InvalidArgument, "UnknownRole",
+                                    "role: there is none named \"" + roleText + "\"; choose observe, infer or tenant-admin"});
+    }
+    const auto key = backend_.createKey(tenant, *role, textAt(*value, "label"), *seconds);
     return key.ok() ? answer(*request, encode(*key), 201) : answer(*request, key.error());
   }
   const auto key = backend_.rotateKey(path[1], seconds->value_or(Seconds(0)));

@@ -11,7 +11,7 @@
 //   GET version | top | explain/NS/NAME | instances/NS/NAME | drc     PUT drc {"on":bool}
 //   GET events ?kind=&namespace=&name=&limit=N&after=SEQ&watch=1       lines if watched
 //   GET logs/NS/NAME ?tail=N&follow=1                                 lines of {"time","instance","text"}
-//   GET keys ?tenant=T   POST keys {"tenant","label","lifetimeSeconds"}   POST keys/ID/rotate {"graceSeconds"}   DELETE keys/ID
+//   GET keys ?tenant=T   POST keys {"tenant","role","label","lifetimeSeconds"}   POST keys/ID/rotate {"overlapSeconds"}   DELETE keys/ID
 // Errors: {"error","reason"} with the status of the code, for bad objects also "faults": [{path, line, message}].
 // Requests are handled at once; each costs what the store's call costs. Thread rule: the loop's thread, which must be the control loop.
 #pragma once

@@ -320,8 +320,8 @@ TEST_F(Admin, KeysAreForTenantsThatExist) {
   EXPECT_EQ(json(list).find("items")->asList()->size(), 1U);
   EXPECT_EQ(list.body.find("ctk_"), std::string::npos);
   EXPECT_EQ(json(call("GET", "/admin/v1/keys?tenant=b")).find("items")->asList()->size(), 0U);
-  EXPECT_EQ(textAt(json(call("POST", "/admin/v1/keys/id0/rotate", R"({"graceSeconds":60})")), "key"), "ctk_new");
-  EXPECT_EQ(call("POST", "/admin/v1/keys/id0/rotate", R"({"graceSeconds":-1})").status, 400);
+  EXPECT_EQ(textAt(json(call("POST", "/admin/v1/keys/id0/rotate", R"({"overlapSeconds":60})")), "key"), "ctk_new");
+  EXPECT_EQ(call("POST", "/admin/v1/keys/id0/rotate", R"({"overlapSeconds":-1})").status, 400);
   EXPECT_EQ(call("DELETE", "/admin/v1/keys/id0").status, 200);
   EXPECT_EQ(call("DELETE", "/admin/v1/keys/id9").status, 404);
 }

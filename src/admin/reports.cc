@@ -309,6 +309,7 @@ Value encode(const identity::KeyInfo& key) {
   return Map()
       .add("id", key.id)
       .add("tenant", key.tenant.value)
+      .add("role", std::string(roleName(key.role)))
       .add("label", key.label)
       .add("created", timeValue(key.created))
       .add("expires", timeValue(key.expires))
@@ -321,6 +322,7 @@ Value encode(const identity::KeyInfo& key) {
 identity::KeyInfo decodeKey(const Value& value) {
   return {textAt(value, "id"),
           TenantName(textAt(value, "tenant")),
+          roleNamed(textAt(value, "role")).value_or(Role::Infer),
           textAt(value, "label"),
           timeAt(value, "created"),
           optionalTimeAt(value, "expires"),

@@ -34,10 +34,12 @@ class ScriptedBackend final : public AdminBackend {
   }
   [[nodiscard]] DrcMode drc() const override { return mode; }
   [[nodiscard]] Status setDrc(DrcMode wanted) override { return mode = wanted, Status(); }
-  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) override {
+  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, Role role, const std::string& label,
+                                                   std::optional<Seconds> lifetime) override {
     identity::KeyInfo info;
     info.id = "id" + std::to_string(keys.size());
     info.tenant = tenant;
+    info.role = role;
     info.label = label;
     if (lifetime) info.expires = WallTime{lifetime->count() * 1'000'000};
     keys.push_back(info);
@@ -50,10 +52,10 @@ class ScriptedBackend final : public AdminBackend {
     }
     return out;
   }
-  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) override {
+  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds overlap) override {
     identity::NewKey key;
     key.info.id = id;
-    key.info.formerUntil = WallTime{grace.count() * 1'000'000};
+    key.info.formerUntil = WallTime{overlap.count() * 1'000'000};
     key.key = "ctk_new";
     return key;
   }

@@ -109,10 +109,12 @@ inline const std::string kBody = R"({"id":"7","inputs":[{"name":"x","shape":[2],
 class GatewayTest : public ::testing::Test {
  protected:
   explicit GatewayTest(const GatewayOptions& options = {})
-      : gateway(loop, options, [](std::string_view key) -> Result<TenantName> {
-          if (key == "key-a") return TenantName("a");
-          if (key == "key-b") return TenantName("b");
-          if (key == "key-gone") return TenantName("gone");
+      : gateway(loop, options, [](std::string_view key) -> Result<Caller> {
+          if (key == "key-a") return Caller{TenantName("a"), Role::Infer};
+          if (key == "key-a-observe") return Caller{TenantName("a"), Role::Observe};
+          if (key == "key-a-admin") return Caller{TenantName("a"), Role::TenantAdmin};
+          if (key == "key-b") return Caller{TenantName("b"), Role::Infer};
+          if (key == "key-gone") return Caller{TenantName("gone"), Role::Infer};
           return Error{Code::Unauthenticated, "InvalidKey", "unknown key"};
         }) {
     gateway.setTenant(TenantName("a"), {{"na", "na2"}, 100, {}});

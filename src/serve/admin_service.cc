@@ -216,12 +216,12 @@ Status AdminService::setDrc(admin::DrcMode mode) {
   return {};
 }
 
-Result<identity::NewKey> AdminService::createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) {
-  return parts_.keys.create(tenant, label, lifetime, parts_.loop.clock().wall());
+Result<identity::NewKey> AdminService::createKey(const TenantName& tenant, Role role, const std::string& label, std::optional<Seconds> lifetime) {
+  return parts_.keys.create(tenant, role, label, lifetime, parts_.loop.clock().wall());
 }
 
-Result<identity::NewKey> AdminService::rotateKey(const std::string& id, Seconds grace) {
-  return parts_.keys.rotate(id, grace, parts_.loop.clock().wall());
+Result<identity::NewKey> AdminService::rotateKey(const std::string& id, Seconds overlap) {
+  return parts_.keys.rotate(id, overlap, parts_.loop.clock().wall());
 }
 
 Status AdminService::revokeKey(const std::string& id) { return parts_.keys.revoke(id, parts_.loop.clock().wall()); }

@@ -36,9 +36,10 @@ class AdminService final : public admin::AdminBackend {
   [[nodiscard]] Result<admin::LogPage> logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const override;
   [[nodiscard]] admin::DrcMode drc() const override { return parts_.drc.view().frozen ? admin::DrcMode::Off : admin::DrcMode::On; }
   [[nodiscard]] Status setDrc(admin::DrcMode mode) override;
-  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) override;
+  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, Role role, const std::string& label,
+                                                   std::optional<Seconds> lifetime) override;
   [[nodiscard]] std::vector<identity::KeyInfo> listKeys(const std::optional<TenantName>& tenant) const override { return parts_.keys.list(tenant); }
-  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) override;
+  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds overlap) override;
   [[nodiscard]] Status revokeKey(const std::string& id) override;
   [[nodiscard]] Status revokeAllKeys(const TenantName& tenant) override;
   [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override;
