@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/api_key.h"
 #include "tenancy/authorization.h"
 
 namespace coterie::gateway {
@@ -119,8 +120,8 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
 }
 
 Result<Gateway::Core::Known> Gateway::Core::whoCalls(const http::RequestHead& head) {
-  if (hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one Authorization or X-API-Key header, not several"};
-  const std::string_view key = keyOf(head);
+  if (http::hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one Authorization or X-API-Key header, not several"};
+  const std::string_view key = http::keyOf(head);
   if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
   const auto caller = authenticate_(key);
   if (!caller) return caller.error();

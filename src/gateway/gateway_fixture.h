@@ -57,7 +57,7 @@ class FakeContext final : public http::RequestContext {
   }
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
-  bool local() const override { return false; }
+  std::optional<std::uint32_t> localUser() const override { return std::nullopt; }
   void respond(http::Response answer, Done done) override {
     ++answers;
     if (left_) return done ? done(Error{Code::Cancelled, "ClientGone", "gone"}) : void();

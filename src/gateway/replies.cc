@@ -81,27 +81,6 @@ std::string_view headerOf(const http::RequestHead& head, std::string_view name) 
   return value == nullptr ? std::string_view{} : *value;
 }
 
-bool hasSeveralKeys(const http::RequestHead& head) {
-  int authorizations = 0;
-  int keys = 0;
-  for (const http::Header& header : head.headers) {
-    authorizations += http::equalsIgnoreCase(header.name, "Authorization") ? 1 : 0;
-    keys += http::equalsIgnoreCase(header.name, "X-API-Key") ? 1 : 0;
-  }
-  return authorizations > 1 || keys > 1;
-}
-
-std::string_view keyOf(const http::RequestHead& head) {
-  constexpr std::string_view kScheme = "Bearer ";
-  std::string_view value = headerOf(head, "Authorization");
-  if (value.size() > kScheme.size() && http::equalsIgnoreCase(value.substr(0, kScheme.size()), kScheme)) {
-    value.remove_prefix(kScheme.size());
-    while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-    return value;
-  }
-  return headerOf(head, "X-API-Key");
-}
-
 std::string requestIdOf(const http::RequestHead& head, Rng& rng) {
   constexpr std::size_t kLongest = 128;
   const std::string_view given = headerOf(head, "X-Request-Id");

@@ -300,7 +300,7 @@ Status LocalServer::Parts::buildAdmin() {
   metricsServer = std::move(metricsListener).value();
   version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
   adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);
-  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService);
+  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService, ::geteuid());
   auto adminListener = http::Server::listenUnix(control, options.state + "/admin.sock", {}, *adminHandler);
   if (!adminListener) return adminListener.error();
   adminServer = std::move(adminListener).value();
