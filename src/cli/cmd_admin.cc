@@ -51,9 +51,7 @@ int createKey(Context& context, const KeyOptions& options) {
   const auto created = context.server().call("POST", "/admin/v1/keys", body);
   if (!created.ok()) return context.fail(created.error());
   if (showNew(context, *created, options.output)) return kOk;
-  const std::string id = admin::decodeNewKey(*created).info.id;
-  const auto revoked = context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(id), std::nullopt);
-  return context.fail(notShown(id, revoked.ok() ? "it was revoked" : "coterie key revoke " + id));
+  return context.fail(endUnseenKey(context, *created));
 }
 
 Cell stateOf(const identity::KeyInfo& key, std::int64_t now) {
@@ -151,6 +149,12 @@ int version(Context& context, const VersionOptions& options) {
 }
 
 }  // namespace
+
+Error endUnseenKey(Context& context, const Value& key) {
+  const std::string id = admin::decodeNewKey(key).info.id;
+  const auto revoked = context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(id), std::nullopt);
+  return notShown(id, revoked.ok() ? "it was revoked" : "coterie key revoke " + id);
+}
 
 Command makeKey() {
   const auto options = std::make_shared<KeyOptions>();

@@ -22,7 +22,7 @@ TEST(NodeTop, WhoWaitsForIsolationIsShownWithTheReasons) {
   std::ostringstream out;
   std::ostringstream err;
   const Terminal terminal{in, out, err, false, false, 80, [](std::string_view) { return std::optional<std::string>(); }};
-  Context context{terminal, {}, nullptr, std::nullopt};
+  Context context{terminal, {}, nullptr};
   printNodeTop(context, *report);
   const std::string text = out.str();
   EXPECT_NE(text.find("waits (isolation node)"), std::string::npos) << text;
