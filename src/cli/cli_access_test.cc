@@ -107,7 +107,7 @@ TEST_F(CliAccess, ATenantComesWithAQuotaAndAFirstKey) {
   EXPECT_EQ(made.code, kOk) << made.err;
   EXPECT_NE(made.out.find("tenant/audio created\n"), std::string::npos);
   EXPECT_NE(made.out.find("export COTERIE_URL=http://127.0.0.1:8000 COTERIE_KEY=ctk_secret\n"), std::string::npos) << made.out;
-  EXPECT_NE(made.out.find("curl -s -H @- "), std::string::npos) << "the key is no word of curl's: " << made.out;
+  EXPECT_NE(made.out.find("/v2/repository/index -H @- <<< "), std::string::npos) << "the key is no word of curl's: " << made.out;
   ASSERT_EQ(backend_.keys.size(), 1U);
   EXPECT_EQ(backend_.keys[0].role, Role::Infer);
   const auto spec = run({"get", "tenant", "audio", "-o", "yaml"}).out;

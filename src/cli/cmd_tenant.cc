@@ -77,7 +77,7 @@ bool showFirstKey(Context& context, const TenantOptions& options, const Value& t
   const auto made = admin::decodeNewKey(key);
   out << "tenant/" << options.name << " created\n\nIts first key (" << made.info.id << ", role " << roleName(made.info.role)
       << "), shown this once; keep it secret:\n  export COTERIE_URL=" << url << " COTERIE_KEY=" << made.key
-      << "\n  curl -s -H @- -X POST $COTERIE_URL/v2/repository/index <<< \"Authorization: Bearer $COTERIE_KEY\"\n"
+      << "\n  curl -s -X POST $COTERIE_URL/v2/repository/index -H @- <<< \"Authorization: Bearer $COTERIE_KEY\"\n"
       << "\nOne to manage its own services and keys with:\n  (umask 077; coterie key create " << options.name << " --role tenant-admin > "
       << options.name << ".key); coterie --key-file " << options.name << ".key whoami\n";
   return out.flush().good();
