@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +16,7 @@
 #include "identity/key_store.h"
 #include "model/ids.h"
 #include "model/isolation.h"
+#include "model/role.h"
 
 namespace coterie::admin {
 
@@ -124,14 +126,36 @@ struct LogPage {
   std::uint64_t next{0};       // give this to continue
 };
 
+// Who the caller is; without a key, the platform's administrator.
+struct WhoAmI {
+  std::uint32_t user{0};
+  Role role{Role::PlatformAdmin};
+  TenantName tenant;  // with keyId, label and expires: of the key
+  std::string keyId;
+  std::string label;
+  std::optional<WallTime> expires;
+};
+
+// May somebody do something?
+struct Verdict {
+  bool allowed{false};
+  std::string reason;  // "RoleAllows", "RoleForbids", "NotItsOwn"
+  std::string message;
+};
+
 enum class DrcMode : std::uint8_t { Off, On };
+
+[[nodiscard]] inline Error serviceNotFound(const ServiceName& service) {
+  return {Code::NotFound, "ServiceNotFound", "no ModelService " + service.path() + "; `coterie get modelservices -A` lists them"};
+}
 
 class AdminBackend {
  public:
   virtual ~AdminBackend() = default;
 
   [[nodiscard]] virtual VersionInfo version() const = 0;
-  [[nodiscard]] virtual Result<Explanation> explain(const ServiceName& service) const = 0;
+  // What it tells of other tenants' services it does not name them by, nor others' processes, if it is for a tenant's eyes.
+  [[nodiscard]] virtual Result<Explanation> explain(const ServiceName& service, const std::optional<TenantName>& eyes) const = 0;
   [[nodiscard]] virtual Result<std::vector<InstanceInfo>> instances(const ServiceName& service) const = 0;
   [[nodiscard]] virtual TopReport top() const = 0;
   // At most `most` lines written after `after`; without it, the last `most`.
@@ -140,10 +164,14 @@ class AdminBackend {
   [[nodiscard]] virtual DrcMode drc() const = 0;
   [[nodiscard]] virtual Status setDrc(DrcMode mode) = 0;
 
-  [[nodiscard]] virtual Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) = 0;
+  [[nodiscard]] virtual Result<identity::NewKey> createKey(const TenantName& tenant, Role role, const std::string& label,
+                                                           std::optional<Seconds> lifetime) = 0;
   [[nodiscard]] virtual std::vector<identity::KeyInfo> listKeys(const std::optional<TenantName>& tenant) const = 0;
-  [[nodiscard]] virtual Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) = 0;
+  [[nodiscard]] virtual Result<identity::NewKey> rotateKey(const std::string& id, Seconds overlap) = 0;
   [[nodiscard]] virtual Status revokeKey(const std::string& id) = 0;
+  // Whose key it is: Unauthenticated, as identity/key_table.h has it.
+  [[nodiscard]] virtual Result<identity::Identity> authenticate(std::string_view key) const = 0;
+  [[nodiscard]] virtual bool stillValid(const identity::Identity& identity) const = 0;
   // Called when a tenant was deleted, so that a later one of that name inherits nothing.
   [[nodiscard]] virtual Status revokeAllKeys(const TenantName& tenant) = 0;
 

@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "admin/admission.h"
 #include "admin/answers.h"
+#include "admin/can_i.h"
 #include "admin/reports.h"
 #include "model/objects.h"
 
 namespace coterie::admin {
+
+using tenancy::Kind;
+using tenancy::Verb;
+
 namespace {
 
 constexpr std::size_t kDefaultEvents = 200;
 constexpr std::size_t kDefaultLogLines = 100;
 constexpr std::size_t kMostLines = 10'000;
-constexpr std::int64_t kMostSeconds = 10LL * 366 * 24 * 3600;
 
 Result<std::vector<std::string>> split(std::string_view path) {
   std::vector<std::string> out;
@@ -29,126 +32,121 @@ Result<std::vector<std::string>> split(std::string_view path) {
   return out;
 }
 
-Result<Value> parseMap(const std::string& body) {
-  auto value = text::parseJson(body.empty() ? std::string_view("{}") : std::string_view(body));
-  if (value.ok() && value->asMap() == nullptr) return Error{Code::InvalidArgument, "BadJson", "the body must be a JSON object"};
-  return value;
-}
-
-// A duration member in whole seconds.
-Result<std::optional<Seconds>> secondsAt(const Value& value, std::string_view key) {
-  const Value* member = value.find(key);
-  if (member == nullptr) return std::optional<Seconds>();
-  if (member->asInt() == nullptr || *member->asInt() < 0 || *member->asInt() > kMostSeconds) {
-    return Error{Code::InvalidArgument, "BadDuration", std::string(key) + " must be whole seconds, 0 to ten years"};
-  }
-  return std::optional<Seconds>(Seconds(*member->asInt()));
-}
-
-bool isGet(const http::RequestContext& request) { return request.head().method == http::Method::Get || request.head().method == http::Method::Head; }
-
 }  // namespace
 
-AdminHandler::AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend)
-    : store_(store), events_(events), backend_(backend), streams_(loop) {}
+AdminHandler::AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, std::uint32_t serverUser)
+    : store_(store), events_(events), backend_(backend), serverUser_(serverUser), streams_(loop) {}
 
 AdminHandler::~AdminHandler() = default;
 
 void AdminHandler::onRequest(const Request& request) {
-  request->readAll(kMaxBody, [this, request](const Result<std::string>& body) {
+  const auto caller = callerOf(*request, serverUser_, backend_);
+  if (!caller.ok()) return answer(*request, caller.error());
+  request->readAll(kMaxBody, [this, request, caller = *caller](const Result<std::string>& body) {
     if (!body.ok()) return answer(*request, body.error());
-    route(request, *body);
+    // A body may be long in coming.
+    const auto valid = validity(caller);
+    if (valid && !valid()) return answer(*request, Error{Code::Unauthenticated, "InvalidKey", "the API key was revoked or has expired meanwhile"});
+    route(request, caller, *body);
   });
 }
 
-void AdminHandler::route(const Request& request, const std::string& body) {
+// For answers that go on: a key that is revoked ends them.
+std::function<bool()> AdminHandler::validity(const Caller& caller) const {
+  if (!caller.key) return {};
+  return [this, identity = *caller.key] { return backend_.stillValid(identity); };
+}
+
+void AdminHandler::route(const Request& request, const Caller& caller, const std::string& body) {
   const auto segments = split(request->head().path);
   if (!segments.ok()) return answer(*request, segments.error());
   const Segments& path = *segments;
-  if (path.size() >= 4 && path[0] == "apis" && path[1] + "/" + path[2] == kApiVersion) return objects(request, {path.begin() + 3, path.end()}, body);
-  if (path.size() >= 3 && path[0] == "admin" && path[1] == "v1") return tell(request, {path.begin() + 2, path.end()}, body);
+  if (path.size() >= 4 && path[0] == "apis" && path[1] + "/" + path[2] == kApiVersion)
+    return objects(request, caller, {path.begin() + 3, path.end()}, body);
+  if (path.size() >= 3 && path[0] == "admin" && path[1] == "v1") return tell(request, caller, {path.begin() + 2, path.end()}, body);
   answer(*request, noSuchPath(*request));
 }
 
-void AdminHandler::tell(const Request& request, const Segments& path, const std::string& body) {
+void AdminHandler::tell(const Request& request, const Caller& caller, const Segments& path, const std::string& body) {
   const std::string& what = path[0];
-  if (what == "keys") return keys(request, path, body);
-  if (what == "drc" && request->head().method == http::Method::Put) {
-    const auto value = parseMap(body);
-    if (!value.ok()) return answer(*request, value.error());
-    const Value* on = value->find("on");
-    if (on == nullptr || on->asBool() == nullptr)
-      return answer(*request, Error{Code::InvalidArgument, "BadDrcMode", "send {\"on\": true} or {\"on\": false}"});
-    const Status status = backend_.setDrc(*on->asBool() ? DrcMode::On : DrcMode::Off);
-    if (!status.ok()) return answer(*request, status.error());
-  } else if (!isGet(*request)) {
-    return answer(*request, noSuchPath(*request));
+  if (what == "keys") return keys(request, caller, path, body);
+  if (what == "drc" && path.size() == 1 && request->head().method == http::Method::Put) return switchController(request, caller, body);
+  if (!isGet(*request)) return answer(*request, noSuchPath(*request));
+  if (path.size() == 1) return tellOfAll(request, caller, what);
+  if (path.size() == 3) return tellOfService(request, caller, what, {path[1], path[2]});
+  answer(*request, noSuchPath(*request));
+}
+
+void AdminHandler::switchController(const Request& request, const Caller& caller, const std::string& body) {
+  if (const Status may = caller.may(Verb::Update, Kind::Controller); !may.ok()) return answer(*request, may.error());
+  const auto value = parseMap(body);
+  if (!value.ok()) return answer(*request, value.error());
+  const Value* on = value->find("on");
+  if (on == nullptr || on->asBool() == nullptr)
+    return answer(*request, Error{Code::InvalidArgument, "BadDrcMode", "send {\"on\": true} or {\"on\": false}"});
+  const Status status = backend_.setDrc(*on->asBool() ? DrcMode::On : DrcMode::Off);
+  if (!status.ok()) return answer(*request, status.error());
+  tellOfAll(request, caller, "drc");
+}
+
+namespace {
+// Of a machine's figures, what a tenant's services make of them.
+TopReport seenBy(const Sight& sight, TopReport report) {
+  if (sight.everything()) return report;
+  std::erase_if(report.services, [&](const TopService& service) { return !sight.nameSpace(service.service.nameSpace); });
+  report.use = {};
+  for (const TopService& service : report.services) report.use += service.use;
+  return report;
+}
+}  // namespace
+
+void AdminHandler::tellOfAll(const Request& request, const Caller& caller, const std::string& what) {
+  if (what == "whoami") return answer(*request, encode(describe(caller, backend_)));
+  if (what == "can-i") {
+    const auto verdict = canI(caller, request->head().query, store_, backend_);
+    return verdict.ok() ? answer(*request, encode(*verdict)) : answer(*request, verdict.error());
   }
-  if (path.size() == 1) {
-    if (what == "version") return answer(*request, encode(backend_.version()));
-    if (what == "top") return answer(*request, encode(backend_.top()));
-    if (what == "events") return tellEvents(request);
-    if (what == "drc") {
-      Value value = Value::emptyMap();
-      value.set("on", backend_.drc() == DrcMode::On);
-      return answer(*request, value);
-    }
-  }
-  if (path.size() != 3) return answer(*request, noSuchPath(*request));
-  const ServiceName service{path[1], path[2]};
-  if (what == "logs") return tellLogs(request, service);
-  if (what == "explain") {
-    const auto explanation = backend_.explain(service);
+  const auto allowed = [&](Verb verb, Kind kind) {
+    const Status may = caller.may(verb, kind);
+    if (!may.ok()) answer(*request, may.error());
+    return may.ok();
+  };
+  if (what == "version") return allowed(Verb::Get, Kind::Version) ? answer(*request, encode(backend_.version())) : void();
+  if (what == "top")
+    return allowed(Verb::Get, Kind::Usage) ? answer(*request, encode(seenBy(Sight(caller.tenant(), store_), backend_.top()))) : void();
+  if (what == "events") return allowed(isSet(*request, "watch") ? Verb::Watch : Verb::List, Kind::Event) ? tellEvents(request, caller) : void();
+  if (what != "drc") return answer(*request, noSuchPath(*request));
+  if (!allowed(Verb::Get, Kind::Controller)) return;
+  Value value = Value::emptyMap();
+  value.set("on", backend_.drc() == DrcMode::On);
+  answer(*request, value);
+}
+
+void AdminHandler::tellOfService(const Request& request, const Caller& caller, const std::string& what, const ServiceName& service) {
+  struct Right {
+    Verb verb;
+    Kind kind;
+  };
+  const std::optional<Right> right = what == "logs"        ? std::optional(Right{isSet(*request, "follow") ? Verb::Watch : Verb::Get, Kind::Log})
+                                     : what == "explain"   ? std::optional(Right{Verb::Get, Kind::Explanation})
+                                     : what == "instances" ? std::optional(Right{Verb::List, Kind::Instance})
+                                                           : std::nullopt;
+  if (!right) return answer(*request, noSuchPath(*request));
+  if (const Status may = caller.may(right->verb, right->kind); !may.ok()) return answer(*request, may.error());
+  if (!Sight(caller.tenant(), store_).nameSpace(service.nameSpace)) return answer(*request, serviceNotFound(service));
+  if (right->kind == Kind::Log) return tellLogs(request, caller, service);
+  if (right->kind == Kind::Explanation) {
+    const auto explanation = backend_.explain(service, caller.tenant());
     if (!explanation.ok()) return answer(*request, explanation.error());
     return answer(*request, encode(*explanation, events_.last({std::string(kModelServiceKind), service.nameSpace, service.name}, kEventsPerObject)));
   }
-  if (what == "instances") {
-    const auto instances = backend_.instances(service);
-    if (!instances.ok()) return answer(*request, instances.error());
-    Value list = Value::emptyList();
-    for (const InstanceInfo& instance : *instances) list.push(encode(instance));
-    Value value = Value::emptyMap();
-    value.set("items", std::move(list));
-    return answer(*request, value);
-  }
-  answer(*request, noSuchPath(*request));
-}
-
-void AdminHandler::keys(const Request& request, const Segments& path, const std::string& body) {
-  const http::Method method = request->head().method;
-  if (path.size() == 1 && isGet(*request)) {
-    const auto tenant = http::queryParameter(request->head().query, "tenant");
-    Value list = Value::emptyList();
-    for (const auto& key : backend_.listKeys(tenant ? std::optional<TenantName>(TenantName(*tenant)) : std::nullopt)) list.push(encode(key));
-    Value value = Value::emptyMap();
-    value.set("items", std::move(list));
-    return answer(*request, value);
-  }
-  if (path.size() == 2 && method == http::Method::Delete) {
-    const Status status = backend_.revokeKey(path[1]);
-    return status.ok() ? answer(*request, Value::emptyMap()) : answer(*request, status.error());
-  }
-  const bool create = path.size() == 1 && method == http::Method::Post;
-  const bool rotate = path.size() == 3 && path[2] == "rotate" && method == http::Method::Post;
-  if (!create && !rotate) return answer(*request, noSuchPath(*request));
-  const auto value = parseMap(body);
-  if (!value.ok()) return answer(*request, value.error());
-  const auto seconds = secondsAt(*value, create ? "lifetimeSeconds" : "graceSeconds");
-  if (!seconds.ok()) return answer(*request, seconds.error());
-  if (create) {
-    // A key for a tenant that does not exist (yet) would be a trap for whoever creates it later.
-    const TenantName tenant(textAt(*value, "tenant"));
-    const auto stored = store_.get({std::string(kTenantKind), "", tenant.value});
-    if (!stored.ok()) {
-      if (stored.error().code != Code::NotFound) return answer(*request, stored.error());
-      return answer(*request,
-                    Error{Code::NotFound, "TenantNotFound", "there is no tenant \"" + tenant.value + "\"; `coterie get tenants` lists them"});
-    }
-    const auto key = backend_.createKey(tenant, textAt(*value, "label"), *seconds);
-    return key.ok() ? answer(*request, encode(*key), 201) : answer(*request, key.error());
-  }
-  const auto key = backend_.rotateKey(path[1], seconds->value_or(Seconds(0)));
-  return key.ok() ? answer(*request, encode(*key)) : answer(*request, key.error());
+  const auto instances = backend_.instances(service);
+  if (!instances.ok()) return answer(*request, instances.error());
+  Value list = Value::emptyList();
+  for (const InstanceInfo& instance : *instances) list.push(encode(instance));
+  Value value = Value::emptyMap();
+  value.set("items", std::move(list));
+  answer(*request, value);
 }
 
 namespace {
@@ -162,7 +160,7 @@ struct EventFilter {
 };
 }  // namespace
 
-void AdminHandler::tellEvents(const Request& request) {
+void AdminHandler::tellEvents(const Request& request, const Caller& caller) {
   const auto parameter = [&](std::string_view name) { return http::queryParameter(request->head().query, name); };
   const EventFilter filter{parameter("kind"), parameter("namespace"), parameter("name")};
   const std::size_t limit =
@@ -170,7 +168,12 @@ void AdminHandler::tellEvents(const Request& request) {
   std::uint64_t after = numberParameter(*request, "after").value_or(0);
   std::vector<Event> found = events_.since(after, kEventsInAll);
   if (!found.empty()) after = found.back().sequence;
-  std::erase_if(found, [&](const Event& event) { return !filter.matches(event); });
+  // Seen now: a tenant's namespaces may change while somebody watches.
+  const auto dropUnseen = [this, filter, tenant = caller.tenant()](std::vector<Event>& events) {
+    const Sight sight(tenant, store_);
+    std::erase_if(events, [&](const Event& event) { return !filter.matches(event) || !sight.object(event.object); });
+  };
+  dropUnseen(found);
   if (found.size() > limit) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(limit));
   if (!isSet(*request, "watch")) {
     Value list = Value::emptyList();
@@ -179,18 +182,20 @@ void AdminHandler::tellEvents(const Request& request) {
     value.set("items", std::move(list));
     return answer(*request, value);
   }
-  streams_.follow(request, [this, filter, after, found = std::move(found)]() mutable {
+  const auto next = [this, dropUnseen, after, found = std::move(found)]() mutable {
     std::string lines;
-    for (const Event& event : found) {
-      if (filter.matches(event)) lines += text::printJson(encode(event)) + "\n";
-    }
+    for (const Event& event : found) lines += text::printJson(encode(event)) + "\n";
     found = events_.since(after, kEventsInAll);
-    if (!found.empty()) after = found.back().sequence;
+    if (!found.empty()) {
+      after = found.back().sequence;
+      dropUnseen(found);
+    }
     return lines;
-  });
+  };
+  streams_.follow(request, next, validity(caller));
 }
 
-void AdminHandler::tellLogs(const Request& request, const ServiceName& service) {
+void AdminHandler::tellLogs(const Request& request, const Caller& caller, const ServiceName& service) {
   const std::size_t tail =
       static_cast<std::size_t>(std::min<std::uint64_t>(numberParameter(*request, "tail").value_or(kDefaultLogLines), kMostLines));
   const auto print = [](const LogPage& page) {
@@ -206,15 +211,17 @@ void AdminHandler::tellLogs(const Request& request, const ServiceName& service) 
     response.body = print(*first);
     return request->respond(std::move(response));
   }
-  streams_.follow(request, [this, service, print, pending = print(*first), next = first->next]() mutable {
+  const auto next = [this, service, print, tenant = caller.tenant(), pending = print(*first), at = first->next]() mutable {
     std::string lines = std::exchange(pending, {});
+    if (!Sight(tenant, store_).nameSpace(service.nameSpace)) return std::string();  // it may have been taken from the tenant
     // A service that is deleted meanwhile has nothing more to say.
-    if (const auto page = backend_.logs(service, next, kMostLines); page.ok()) {
+    if (const auto page = backend_.logs(service, at, kMostLines); page.ok()) {
       lines += print(*page);
-      next = page->next;
+      at = page->next;
     }
     return lines;
-  });
+  };
+  streams_.follow(request, next, validity(caller));
 }
 
 }  // namespace coterie::admin

@@ -1,5 +1,5 @@
-// The admin API over HTTP. Serve it on a Unix socket of mode 0600 in the state folder: whoever can open that file is the administrator; there are no
-// keys here.
+// The admin API over HTTP. Serve it on a Unix socket of mode 0600 in the state folder. Who calls, and what of all this is there for that caller:
+// access.h.
 //
 // Objects (JSON, as Kubernetes has them), below /apis/coterie.dev/v1alpha1; C = tenants, modelservices (all namespaces), namespaces/NS/modelservices:
 //   GET  C                         list; ?watch=1[&resourceVersion=N] streams {"type","object"} lines (without N: what is there first)
@@ -11,16 +11,20 @@
 //   GET version | top | explain/NS/NAME | instances/NS/NAME | drc     PUT drc {"on":bool}
 //   GET events ?kind=&namespace=&name=&limit=N&after=SEQ&watch=1       lines if watched
 //   GET logs/NS/NAME ?tail=N&follow=1                                 lines of {"time","instance","text"}
-//   GET keys ?tenant=T   POST keys {"tenant","label","lifetimeSeconds"}   POST keys/ID/rotate {"graceSeconds"}   DELETE keys/ID
+//   GET whoami   GET can-i ?verb=&kind=&namespace=&name=&tenant=&role=
+//   GET keys ?tenant=T   POST keys {"tenant","role","label","lifetimeSeconds"}   POST keys/ID/rotate {"overlapSeconds"}   DELETE keys/ID
 // Errors: {"error","reason"} with the status of the code, for bad objects also "faults": [{path, line, message}].
 // Requests are handled at once; each costs what the store's call costs. Thread rule: the loop's thread, which must be the control loop.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "admin/access.h"
 #include "admin/admin_backend.h"
 #include "admin/streams.h"
 #include "base/result.h"
@@ -37,7 +41,8 @@ class AdminHandler final : public http::RequestHandler {
  public:
   static constexpr std::size_t kMaxBody = 4 * 1024 * 1024;
 
-  AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend);
+  // serverUser: the user beside root that may connect.
+  AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, std::uint32_t serverUser);
   ~AdminHandler() override;
 
   void onRequest(const std::shared_ptr<http::RequestContext>& request) override;
@@ -47,16 +52,24 @@ class AdminHandler final : public http::RequestHandler {
   struct Target;  // a parsed path
   using Segments = std::vector<std::string>;
 
-  void route(const Request& request, const std::string& body);
+  void route(const Request& request, const Caller& caller, const std::string& body);
   // admin_handler.cc: what the server tells
-  void tell(const Request& request, const Segments& path, const std::string& body);
-  void keys(const Request& request, const Segments& path, const std::string& body);
-  void tellEvents(const Request& request);
-  void tellLogs(const Request& request, const ServiceName& service);
+  void tell(const Request& request, const Caller& caller, const Segments& path, const std::string& body);
+  void tellOfAll(const Request& request, const Caller& caller, const std::string& what);
+  void tellOfService(const Request& request, const Caller& caller, const std::string& what, const ServiceName& service);
+  void switchController(const Request& request, const Caller& caller, const std::string& body);
+  void tellEvents(const Request& request, const Caller& caller);
+  void tellLogs(const Request& request, const Caller& caller, const ServiceName& service);
+  [[nodiscard]] std::function<bool()> validity(const Caller& caller) const;
+  // key_routes.cc
+  void keys(const Request& request, const Caller& caller, const Segments& path, const std::string& body);
+  void listKeys(const Request& request, const Caller& caller);
+  void createKey(const Request& request, const Caller& caller, const Value& wanted);
+  [[nodiscard]] Status mayTouchKey(const Caller& caller, tenancy::Verb verb, const std::string& id) const;
   // object_routes.cc
-  void objects(const Request& request, const Segments& path, const std::string& body);
-  void list(const Request& request, const Target& target);
-  void watch(const Request& request, const Target& target);
+  void objects(const Request& request, const Caller& caller, const Segments& path, const std::string& body);
+  void list(const Request& request, const Caller& caller, const Target& target);
+  void watch(const Request& request, const Caller& caller, const Target& target);
   void create(const Request& request, const Target& target, const std::string& body);
   void replace(const Request& request, const Target& target, const std::string& body);
   void patch(const Request& request, const Target& target, const std::string& body);
@@ -68,6 +81,7 @@ class AdminHandler final : public http::RequestHandler {
   ObjectStore& store_;
   EventLog& events_;
   AdminBackend& backend_;
+  std::uint32_t serverUser_;
   Streams streams_;
 };
 

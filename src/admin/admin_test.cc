@@ -7,67 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "admin/admin_fixture.h"
 #include "admin/admission.h"
 #include "admin/metrics_handler.h"
 #include "admin/object_json.h"
 #include "admin/reports.h"
-#include "admin/scripted_backend.h"
-#include "http/server_fixture.h"
-#include "memory/event_table.h"
-#include "memory/memory_object_store.h"
 #include "text/text.h"
 
 namespace coterie::admin {
 namespace {
-
-constexpr std::string_view kApi = "/apis/coterie.dev/v1alpha1";
-
-std::string tenantJson(const std::string& name, const std::string& namespaces, const std::string& more = "") {
-  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"Tenant","metadata":{"name":")" + name + R"("},"spec":{"namespaces":[)" + namespaces + "]" +
-         more + "}}";
-}
-std::string serviceJson(const std::string& nameSpace, const std::string& name, const std::string& more = "", const std::string& metadata = "") {
-  return R"({"apiVersion":"coterie.dev/v1alpha1","kind":"ModelService","metadata":{"name":")" + name + R"(","namespace":")" + nameSpace + "\"" +
-         metadata + R"(},"spec":{"model":{"uri":"file:a.onnx"})" + more + "}}";
-}
-
-class Admin : public testing::Test {
- protected:
-  Admin() : server_([this](const std::shared_ptr<http::RequestContext>& request) { handler_->onRequest(request); }) {
-    server_.onLoop([this] {
-      store_.emplace(server_.loop);
-      events_.emplace(server_.loop.clock());
-      handler_.emplace(server_.loop, *store_, *events_, backend_);
-    });
-  }
-  ~Admin() override {
-    server_.onLoop([this] {
-      server_.destroyServer();
-      handler_.reset();
-    });
-  }
-
-  http::ClientResponse call(const std::string& method, const std::string& target, const std::string& body = "") {
-    auto client = server_.client();
-    auto response = client.request({method, target, {}, body});
-    EXPECT_TRUE(response.ok()) << method << " " << target;
-    return response.ok() ? *response : http::ClientResponse{};
-  }
-  Value json(const http::ClientResponse& response) {
-    auto value = text::parseJson(response.body);
-    EXPECT_TRUE(value.ok()) << response.body;
-    return value.ok() ? *value : Value();
-  }
-  std::string reason(const http::ClientResponse& response) { return textAt(json(response), "reason"); }
-  std::string api(const std::string& path) { return std::string(kApi) + path; }
-  void makeAudio() { ASSERT_EQ(call("POST", api("/tenants"), tenantJson("audio", R"("audio")", R"(,"quota":{"services":2})")).status, 201); }
-
-  ScriptedBackend backend_;
-  std::optional<memory::MemoryObjectStore> store_;
-  std::optional<memory::MemoryEventLog> events_;
-  std::optional<AdminHandler> handler_;
-  http::TestServer server_;
-};
 
 TEST_F(Admin, ObjectsAreCreatedReadListedChangedAndDeleted) {
   makeAudio();
@@ -320,8 +268,8 @@ TEST_F(Admin, KeysAreForTenantsThatExist) {
   EXPECT_EQ(json(list).find("items")->asList()->size(), 1U);
   EXPECT_EQ(list.body.find("ctk_"), std::string::npos);
   EXPECT_EQ(json(call("GET", "/admin/v1/keys?tenant=b")).find("items")->asList()->size(), 0U);
-  EXPECT_EQ(textAt(json(call("POST", "/admin/v1/keys/id0/rotate", R"({"graceSeconds":60})")), "key"), "ctk_new");
-  EXPECT_EQ(call("POST", "/admin/v1/keys/id0/rotate", R"({"graceSeconds":-1})").status, 400);
+  EXPECT_EQ(textAt(json(call("POST", "/admin/v1/keys/id0/rotate", R"({"overlapSeconds":60})")), "key"), "ctk_new");
+  EXPECT_EQ(call("POST", "/admin/v1/keys/id0/rotate", R"({"overlapSeconds":-1})").status, 400);
   EXPECT_EQ(call("DELETE", "/admin/v1/keys/id0").status, 200);
   EXPECT_EQ(call("DELETE", "/admin/v1/keys/id9").status, 404);
 }

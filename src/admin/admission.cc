@@ -78,12 +78,9 @@ Status checkConsumers(const std::vector<std::string>& consumers, const TenantNam
     if (consumers[i] == owner.value) return Error{Code::InvalidArgument, "ConsumerIsOwner", field + owner.value + " owns the service: leave it out"};
     const auto is = [&](const NamedTenant& tenant) { return tenant.name.value == consumers[i]; };
     if (consumers[i] == "*" || std::any_of(known.begin(), known.end(), is)) continue;
-    std::vector<std::string_view> names;
-    for (const NamedTenant& tenant : known) names.push_back(tenant.name.value);
-    const auto near = objects::nearest(consumers[i], names);
+    // No nearest name: who may write services need not know who else is here.
     return Error{Code::NotFound, "UnknownTenant",
-                 field + "there is no tenant " + consumers[i] +
-                     (near ? "; did you mean " + *near + "?" : "; create it first: coterie tenant create " + consumers[i])};
+                 field + "there is no tenant " + consumers[i] + "; correct the name, or create it first: coterie tenant create " + consumers[i]};
   }
   return {};
 }

@@ -54,6 +54,16 @@ inline std::optional<std::uint64_t> numberParameter(const http::RequestContext& 
   return number;
 }
 
+inline Result<Value> parseMap(const std::string& body) {
+  auto value = text::parseJson(body.empty() ? std::string_view("{}") : std::string_view(body));
+  if (value.ok() && value->asMap() == nullptr) return Error{Code::InvalidArgument, "BadJson", "the body must be a JSON object"};
+  return value;
+}
+
+inline bool isGet(const http::RequestContext& request) {
+  return request.head().method == http::Method::Get || request.head().method == http::Method::Head;
+}
+
 inline Error noSuchPath(const http::RequestContext& request) {
   return {Code::NotFound, "NoSuchPath", std::string(request.head().methodName) + " " + std::string(request.head().path) + " is not served here"};
 }

@@ -48,36 +48,63 @@ struct AdminHandler::Target {
   }
 };
 
-void AdminHandler::objects(const Request& request, const Segments& path, const std::string& body) {
-  const auto target = Target::parse(path);
-  if (!target) return answer(*request, noSuchPath(*request));
-  const http::Method method = request->head().method;
-  const bool get = method == http::Method::Get || method == http::Method::Head;
-  if (target->name.empty()) {
-    if (get) return isSet(*request, "watch") ? watch(request, *target) : list(request, *target);
-    if (method == http::Method::Post && target->nameSpace) return create(request, *target, body);
-    return answer(*request, noSuchPath(*request));
-  }
-  if (get) {
-    const auto object = store_.get(target->key());
-    return object.ok() ? answer(*request, objectToValue(*object)) : answer(*request, object.error());
-  }
-  if (target->status) return method == http::Method::Put ? status(request, *target, body) : answer(*request, noSuchPath(*request));
-  switch (method) {
-    case http::Method::Put: return replace(request, *target, body);
-    case http::Method::Patch: return patch(request, *target, body);
-    case http::Method::Delete: return remove(request, *target);
-    default: return answer(*request, noSuchPath(*request));
+namespace {
+// What a request wants to do; none: nothing that is served.
+std::optional<tenancy::Verb> verbOf(const http::RequestContext& request, bool collection, bool status) {
+  using tenancy::Verb;
+  if (isGet(request)) return !collection ? Verb::Get : isSet(request, "watch") ? Verb::Watch : Verb::List;
+  switch (request.head().method) {
+    case http::Method::Post: return collection ? std::optional(Verb::Create) : std::nullopt;
+    case http::Method::Put: return collection ? std::nullopt : std::optional(status ? Verb::Report : Verb::Update);
+    case http::Method::Patch: return collection || status ? std::nullopt : std::optional(Verb::Update);
+    case http::Method::Delete: return collection || status ? std::nullopt : std::optional(Verb::Delete);
+    default: return std::nullopt;
   }
 }
 
-void AdminHandler::list(const Request& request, const Target& target) {
-  const auto found = store_.list(target.kind, target.nameSpace);
+// A namespace that is not the tenant's, whether there is one or not.
+Error namespaceNotFound(const std::string& nameSpace, const TenantName& tenant) {
+  return {Code::NotFound, "UnknownNamespace",
+          "tenant " + tenant.value + " has no namespace " + nameSpace + "; `coterie get tenants` shows those that it has"};
+}
+}  // namespace
+
+// Every right is asked for here; what comes after does what was asked.
+void AdminHandler::objects(const Request& request, const Caller& caller, const Segments& path, const std::string& body) {
+  using tenancy::Verb;
+  const auto target = Target::parse(path);
+  if (!target) return answer(*request, noSuchPath(*request));
+  const auto verb = verbOf(*request, target->name.empty(), target->status);
+  if (!verb || (*verb == Verb::Create && !target->nameSpace)) return answer(*request, noSuchPath(*request));
+  const auto kind = target->kind == kTenantKind ? tenancy::Kind::Tenant : tenancy::Kind::ModelService;
+  if (const Status may = caller.may(*verb, kind); !may.ok()) return answer(*request, may.error());
+  if (*verb == Verb::List) return list(request, caller, *target);
+  if (*verb == Verb::Watch) return watch(request, caller, *target);
+  if (const Sight sight(caller.tenant(), store_); !sight.everything()) {
+    if (*verb == Verb::Create && !sight.nameSpace(*target->nameSpace))
+      return answer(*request, namespaceNotFound(*target->nameSpace, *caller.tenant()));
+    if (*verb != Verb::Create && !sight.object(target->key())) return answer(*request, objectNotFound(target->key()));
+  }
+  switch (*verb) {
+    case Verb::Create: return create(request, *target, body);
+    case Verb::Report: return status(request, *target, body);
+    case Verb::Delete: return remove(request, *target);
+    case Verb::Update: return request->head().method == http::Method::Put ? replace(request, *target, body) : patch(request, *target, body);
+    default: break;
+  }
+  const auto object = store_.get(target->key());
+  return object.ok() ? answer(*request, objectToValue(*object)) : answer(*request, object.error());
+}
+
+void AdminHandler::list(const Request& request, const Caller& caller, const Target& target) {
+  auto found = store_.list(target.kind, target.nameSpace);
   if (!found.ok()) return answer(*request, found.error());
+  const Sight sight(caller.tenant(), store_);
+  std::erase_if(found->objects, [&](const StoredObject& object) { return !sight.object(object.key); });
   answer(*request, listToValue(target.kind, *found));
 }
 
-void AdminHandler::watch(const Request& request, const Target& target) {
+void AdminHandler::watch(const Request& request, const Caller& caller, const Target& target) {
   const auto since = numberParameter(*request, "resourceVersion");
   std::string first;
   std::uint64_t version = since.value_or(0);
@@ -85,15 +112,20 @@ void AdminHandler::watch(const Request& request, const Target& target) {
     const auto found = store_.list(target.kind, target.nameSpace);
     if (!found.ok()) return answer(*request, found.error());
     version = found->resourceVersion;
-    for (const StoredObject& object : found->objects) first += text::printJson(changeToValue({ChangeType::Added, object})) + "\n";
+    const Sight sight(caller.tenant(), store_);
+    for (const StoredObject& object : found->objects) {
+      if (sight.object(object.key)) first += text::printJson(changeToValue({ChangeType::Added, object})) + "\n";
+    }
   }
   // The stream exists only once the store has accepted the watch, so that its refusal is still an ordinary answer.
   const auto stream = std::make_shared<std::shared_ptr<Streams::Stream>>();
-  auto watched = store_.watch(target.kind, version, [this, stream, nameSpace = target.nameSpace](const Change& change) {
-    if (*stream && (!nameSpace || change.object.key.nameSpace == *nameSpace)) streams_.push(*stream, text::printJson(changeToValue(change)) + "\n");
+  auto watched = store_.watch(target.kind, version, [this, stream, nameSpace = target.nameSpace, tenant = caller.tenant()](const Change& change) {
+    if (!*stream || (nameSpace && change.object.key.nameSpace != *nameSpace)) return;
+    // Seen now: a tenant's namespaces may change while somebody watches.
+    if (Sight(tenant, store_).object(change.object.key)) streams_.push(*stream, text::printJson(changeToValue(change)) + "\n");
   });
   if (!watched.ok()) return answer(*request, watched.error());
-  const auto opened = streams_.open(request);
+  const auto opened = streams_.open(request, validity(caller));
   streams_.push(opened, first);
   if (!opened->open) return;
   *stream = opened;

@@ -309,6 +309,7 @@ Value encode(const identity::KeyInfo& key) {
   return Map()
       .add("id", key.id)
       .add("tenant", key.tenant.value)
+      .add("role", std::string(roleName(key.role)))
       .add("label", key.label)
       .add("created", timeValue(key.created))
       .add("expires", timeValue(key.expires))
@@ -321,6 +322,7 @@ Value encode(const identity::KeyInfo& key) {
 identity::KeyInfo decodeKey(const Value& value) {
   return {textAt(value, "id"),
           TenantName(textAt(value, "tenant")),
+          roleNamed(textAt(value, "role")).value_or(Role::Infer),
           textAt(value, "label"),
           timeAt(value, "created"),
           optionalTimeAt(value, "expires"),
@@ -336,5 +338,30 @@ Value encode(const identity::NewKey& key) {
 }
 
 identity::NewKey decodeNewKey(const Value& value) { return {decodeKey(value), textAt(value, "key")}; }
+
+Value encode(const WhoAmI& me) {
+  Map map;
+  map.add("user", std::int64_t{me.user}).add("role", std::string(roleName(me.role)));
+  if (!me.keyId.empty()) map.add("tenant", me.tenant.value).add("key", me.keyId).add("label", me.label).add("expires", timeValue(me.expires));
+  return map.take();
+}
+
+WhoAmI decodeWhoAmI(const Value& value) {
+  return {static_cast<std::uint32_t>(intAt(value, "user")),
+          roleNamed(textAt(value, "role")).value_or(Role::Observe),
+          TenantName(textAt(value, "tenant")),
+          textAt(value, "key"),
+          textAt(value, "label"),
+          optionalTimeAt(value, "expires")};
+}
+
+Value encode(const Verdict& verdict) {
+  return Map().add("allowed", verdict.allowed).add("reason", verdict.reason).add("message", verdict.message).take();
+}
+
+Verdict decodeVerdict(const Value& value) {
+  const Value* allowed = value.find("allowed");
+  return {allowed != nullptr && allowed->asBool() != nullptr && *allowed->asBool(), textAt(value, "reason"), textAt(value, "message")};
+}
 
 }  // namespace coterie::admin

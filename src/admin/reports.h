@@ -18,6 +18,8 @@ namespace coterie::admin {
 [[nodiscard]] Value encode(const Event& event);
 [[nodiscard]] Value encode(const identity::KeyInfo& key);
 [[nodiscard]] Value encode(const identity::NewKey& key);
+[[nodiscard]] Value encode(const WhoAmI& me);
+[[nodiscard]] Value encode(const Verdict& verdict);
 
 [[nodiscard]] VersionInfo decodeVersion(const Value& value);
 [[nodiscard]] Explanation decodeExplanation(const Value& value);
@@ -27,6 +29,8 @@ namespace coterie::admin {
 [[nodiscard]] Event decodeEvent(const Value& value);
 [[nodiscard]] identity::KeyInfo decodeKey(const Value& value);
 [[nodiscard]] identity::NewKey decodeNewKey(const Value& value);
+[[nodiscard]] WhoAmI decodeWhoAmI(const Value& value);
+[[nodiscard]] Verdict decodeVerdict(const Value& value);
 
 // Members as the CLI reads them: "" or 0 if missing or of another type.
 [[nodiscard]] std::string textAt(const Value& value, std::string_view key);

@@ -9,6 +9,7 @@ void Streams::release(Stream& stream) {
   stream.timer.reset();
   stream.source.reset();
   stream.next = nullptr;
+  stream.valid = nullptr;
 }
 
 Streams::~Streams() {
@@ -23,15 +24,17 @@ Streams::~Streams() {
   for (const auto& stream : std::exchange(*closed_, {})) release(*stream);  // the loop may never run again
 }
 
-std::shared_ptr<Streams::Stream> Streams::open(const std::shared_ptr<http::RequestContext>& request) {
+std::shared_ptr<Streams::Stream> Streams::open(const std::shared_ptr<http::RequestContext>& request, std::function<bool()> valid) {
   auto stream = std::make_shared<Stream>();
   stream->request = request;
+  stream->valid = std::move(valid);
   streams_.push_back(stream);
   if (streams_.size() == 1) beatLater();
   http::Response head;
   head.contentType = "application/json";
   request->startStream(std::move(head));
   request->onClientGone([this, stream] { close(stream); });
+  if (stream->valid) poll(stream);
   return stream;
 }
 
@@ -43,7 +46,13 @@ void Streams::beatLater() {
 }
 
 void Streams::push(const std::shared_ptr<Stream>& stream, std::string_view lines) {
-  if (stream->open && !lines.empty() && !stream->request->write(lines)) close(stream);
+  if (!lines.empty() && check(stream) && !stream->request->write(lines)) close(stream);
+}
+
+// Open, and its client may still be told.
+bool Streams::check(const std::shared_ptr<Stream>& stream) {
+  if (stream->open && stream->valid && !stream->valid()) close(stream);
+  return stream->open;
 }
 
 void Streams::close(const std::shared_ptr<Stream>& stream) {
@@ -57,15 +66,15 @@ void Streams::close(const std::shared_ptr<Stream>& stream) {
   });
 }
 
-void Streams::follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next) {
-  const auto stream = open(request);
+void Streams::follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next, std::function<bool()> valid) {
+  const auto stream = open(request, std::move(valid));
   stream->next = std::move(next);
   poll(stream);
 }
 
 void Streams::poll(const std::shared_ptr<Stream>& stream) {
-  if (!stream->open) return;
-  push(stream, stream->next());
+  if (!check(stream)) return;
+  if (stream->next) push(stream, stream->next());
   if (!stream->open) return;
   stream->timer = loop_.after(kFollowInterval, [this, weak = std::weak_ptr<Stream>(stream)] {
     if (const auto kept = weak.lock()) poll(kept);

@@ -25,6 +25,7 @@ class Streams {
     bool open{true};
     std::shared_ptr<void> source;       // what feeds it, e.g. a watch; ends with it, but never from inside its own callback
     std::function<std::string()> next;  // for followers
+    std::function<bool()> valid;        // may the client still be told? Empty: always
     TimerHandle timer;
   };
 
@@ -33,16 +34,17 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  // Starts an answer of JSON lines.
-  std::shared_ptr<Stream> open(const std::shared_ptr<http::RequestContext>& request);
+  // Starts an answer of JSON lines. It ends before anything is written that `valid` denies, and within kFollowInterval of the denial.
+  std::shared_ptr<Stream> open(const std::shared_ptr<http::RequestContext>& request, std::function<bool()> valid = {});
   void push(const std::shared_ptr<Stream>& stream, std::string_view lines);
   void close(const std::shared_ptr<Stream>& stream);
   // Sends what `next` returns, now and each kFollowInterval.
-  void follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next);
+  void follow(const std::shared_ptr<http::RequestContext>& request, std::function<std::string()> next, std::function<bool()> valid = {});
 
  private:
   using List = std::list<std::shared_ptr<Stream>>;
   void poll(const std::shared_ptr<Stream>& stream);
+  bool check(const std::shared_ptr<Stream>& stream);
   void beatLater();
   static void release(Stream& stream);
 

@@ -27,7 +27,7 @@ class Listener final : public http::RequestContext {
   void readCounted(std::size_t, MayHold, std::function<void(Result<std::string>)> done) override { done(std::string()); }
   void onClientGone(std::function<void()> callback) override { gone = std::move(callback); }
   [[nodiscard]] bool clientGone() const override { return false; }
-  [[nodiscard]] bool local() const override { return true; }
+  [[nodiscard]] std::optional<std::uint32_t> localUser() const override { return 0; }
   void respond(http::Response, Done) override {}
   void startStream(http::Response) override {}
   bool write(std::string_view piece) override { return heard.append(piece), takes; }
@@ -40,6 +40,32 @@ class Listener final : public http::RequestContext {
  private:
   http::RequestHead head_;
 };
+
+// Before another word, and within a moment if nothing is to be said; a follower and a watch alike.
+TEST(StreamsTest, WhoMayNotBeToldAnyMoreIsCutOff) {
+  testing::ManualLoop loop;
+  Streams streams(loop);
+  bool valid = true;
+  const auto told = std::make_shared<Listener>();
+  const auto silent = std::make_shared<Listener>();
+  const auto follower = std::make_shared<Listener>();
+  const auto free = std::make_shared<Listener>();
+  const auto stream = streams.open(told, [&] { return valid; });
+  static_cast<void>(streams.open(silent, [&] { return valid; }));
+  streams.follow(follower, [] { return std::string("f"); }, [&] { return valid; });
+  static_cast<void>(streams.open(free));
+  streams.push(stream, "a");
+  valid = false;
+  streams.push(stream, "b");
+  EXPECT_EQ(told->heard, "a");
+  EXPECT_TRUE(told->ended);
+  EXPECT_FALSE(silent->ended);
+  loop.advance(Streams::kFollowInterval);
+  EXPECT_TRUE(silent->ended);
+  EXPECT_TRUE(follower->ended);
+  EXPECT_EQ(follower->heard, "f");
+  EXPECT_FALSE(free->ended);
+}
 
 TEST(StreamsTest, WhoListensHearsEveryFewSecondsThatTheServerIsThere) {
   testing::ManualLoop loop;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -53,7 +54,7 @@ class Cli : public testing::Test {
     folder_ = ::mkdtemp(name.data());
     store_.emplace(loop_);
     events_.emplace(loop_.clock());
-    handler_.emplace(loop_, *store_, *events_, backend_);
+    handler_.emplace(loop_, *store_, *events_, backend_, ::geteuid());
     auto server = http::Server::listenUnix(loop_, folder_ + "/admin.sock", {}, *handler_);
     if (!server.ok()) ADD_FAILURE() << server.error().message;
     server_ = std::move(*server);

@@ -59,9 +59,9 @@ TEST_F(Cli, KeysGoToStandardOutputAlone) {
   EXPECT_EQ(created.out, "ctk_secret\n");
   EXPECT_NE(created.err.find("shown this once"), std::string::npos);
   const auto list = run({"key", "list"});
-  EXPECT_NE(list.out.find("id0  audio   ci"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find("id0  audio   infer  ci"), std::string::npos) << list.out;
   EXPECT_EQ(list.out.find("ctk_"), std::string::npos);
-  EXPECT_EQ(run({"key", "rotate", "id0", "--grace", "1h"}).out, "ctk_new\n");
+  EXPECT_EQ(run({"key", "rotate", "id0", "--overlap", "1h"}).out, "ctk_new\n");
   EXPECT_EQ(run({"key", "revoke", "id0"}).out, "key id0 revoked\n");
   ASSERT_EQ(run({"key", "create", "audio", "--label", "expired", "--expires", "90d"}).code, kOk);  // the script counts from 1970
   const auto none = run({"key", "list"});

@@ -14,10 +14,11 @@ namespace {
 
 struct KeyOptions {
   std::string tenant;
+  std::string role{"infer"};
   std::string label;
   std::string expires;
   std::string id;
-  std::string grace{"0s"};
+  std::string overlap{"0s"};
   std::string output{"table"};
   std::string listOutput{"table"};
   bool all{false};
@@ -27,7 +28,7 @@ struct KeyOptions {
 bool showNew(Context& context, const Value& value, const std::string& output) {
   const auto key = admin::decodeNewKey(value);
   if (output == "json") return (context.terminal.out << text::printJson(value, text::JsonStyle::Indented) << "\n").flush().good();
-  context.terminal.err << "Key " << key.info.id << " of tenant " << printable(key.info.tenant.value)
+  context.terminal.err << "Key " << key.info.id << " of tenant " << printable(key.info.tenant.value) << ", role " << roleName(key.info.role)
                        << (key.info.expires ? ", until " + clockText(key.info.expires->micros) + " UTC" : "")
                        << ". It is shown this once; keep it secret.\n";
   return (context.terminal.out << key.key << "\n").flush().good();
@@ -40,6 +41,7 @@ Error notShown(const std::string& id, const std::string& next) {
 int createKey(Context& context, const KeyOptions& options) {
   Value body = Value::emptyMap();
   body.set("tenant", options.tenant);
+  body.set("role", options.role);
   body.set("label", options.label);
   if (!options.expires.empty()) {
     const auto lifetime = parseDuration(options.expires);
@@ -49,9 +51,7 @@ int createKey(Context& context, const KeyOptions& options) {
   const auto created = context.server().call("POST", "/admin/v1/keys", body);
   if (!created.ok()) return context.fail(created.error());
   if (showNew(context, *created, options.output)) return kOk;
-  const std::string id = admin::decodeNewKey(*created).info.id;
-  const auto revoked = context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(id), std::nullopt);
-  return context.fail(notShown(id, revoked.ok() ? "it was revoked" : "coterie key revoke " + id));
+  return context.fail(endUnseenKey(context, *created));
 }
 
 Cell stateOf(const identity::KeyInfo& key, std::int64_t now) {
@@ -68,7 +68,7 @@ int listKeys(Context& context, const KeyOptions& options) {
   if (options.listOutput == "json") return context.terminal.out << text::printJson(*listed, text::JsonStyle::Indented) << "\n", kOk;
   const std::int64_t now = context.nowMicros();
   int hidden = 0;
-  Table table({"ID", "TENANT", "LABEL", "STATE", "EXPIRES", "AGE"});
+  Table table({"ID", "TENANT", "ROLE", "LABEL", "STATE", "EXPIRES", "AGE"});
   for (const Value& item : *listed->find("items")->asList()) {
     const auto key = admin::decodeKey(item);
     const bool over = key.revoked || (key.expires && key.expires->micros <= now);
@@ -76,8 +76,8 @@ int listKeys(Context& context, const KeyOptions& options) {
       ++hidden;
       continue;
     }
-    table.add({key.id, key.tenant.value, key.label, stateOf(key, now), key.expires ? clockText(key.expires->micros) : "never",
-               ageText(now - key.created.micros)});
+    table.add({key.id, key.tenant.value, std::string(roleName(key.role)), key.label, stateOf(key, now),
+               key.expires ? clockText(key.expires->micros) : "never", ageText(now - key.created.micros)});
   }
   if (table.empty())
     context.terminal.err << (hidden > 0 ? "No valid keys." : "No keys.") << " coterie key create TENANT makes one.\n";
@@ -89,10 +89,10 @@ int listKeys(Context& context, const KeyOptions& options) {
 }
 
 int rotateKey(Context& context, const KeyOptions& options) {
-  const auto grace = parseDuration(options.grace);
-  if (!grace) return context.usage("--grace must be a duration such as 10m or 24h");
+  const auto overlap = parseDuration(options.overlap);
+  if (!overlap) return context.usage("--overlap must be a duration such as 10m or 24h");
   Value body = Value::emptyMap();
-  body.set("graceSeconds", std::int64_t{grace->count() / 1000});
+  body.set("overlapSeconds", std::int64_t{overlap->count() / 1000});
   const auto rotated = context.server().call("POST", "/admin/v1/keys/" + percentEncode(options.id) + "/rotate", body);
   if (!rotated.ok()) return context.fail(rotated.error());
   if (showNew(context, *rotated, options.output)) return kOk;
@@ -150,18 +150,31 @@ int version(Context& context, const VersionOptions& options) {
 
 }  // namespace
 
+Error endUnseenKey(Context& context, const Value& key) {
+  const std::string id = admin::decodeNewKey(key).info.id;
+  const auto revoked = context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(id), std::nullopt);
+  return notShown(id, revoked.ok() ? "it was revoked" : "coterie key revoke " + id);
+}
+
 Command makeKey() {
   const auto options = std::make_shared<KeyOptions>();
-  Command create{"create",
-                 "Tenants and keys",
-                 "Create an API key of a tenant; it is printed once",
-                 "KEY=$(coterie key create audio --label ci --expires 90d)",
-                 {{"TENANT", "whose key", &options->tenant, {}, Names::Tenants, true},
-                  {"--label", "what it is for", &options->label, {}, Names::None, false},
-                  {"--expires", "after this time (default: never)", &options->expires, {}, Names::None, false},
-                  outputOption(&options->output, {"table", "json"})},
-                 {},
-                 [options](Context& context) { return createKey(context, *options); }};
+  Command create{
+      "create",
+      "Tenants and keys",
+      "Create an API key of a tenant; it is printed once",
+      "KEY=$(coterie key create audio --label ci --expires 90d)\n  (umask 077; coterie key create audio --role tenant-admin > audio-admin.key)",
+      {{"TENANT", "whose key", &options->tenant, {}, Names::Tenants, true},
+       {"--role",
+        "observe reads, infer calls models, tenant-admin also makes keys and services",
+        &options->role,
+        {"observe", "infer", "tenant-admin"},
+        Names::None,
+        false},
+       {"--label", "what it is for", &options->label, {}, Names::None, false},
+       {"--expires", "after this time (default: never)", &options->expires, {}, Names::None, false},
+       outputOption(&options->output, {"table", "json"})},
+      {},
+      [options](Context& context) { return createKey(context, *options); }};
   Command list{"list",
                "Tenants and keys",
                "List keys (never their secrets)",
@@ -174,9 +187,9 @@ Command makeKey() {
   Command rotate{"rotate",
                  "Tenants and keys",
                  "Give a key a new secret, printed once",
-                 "coterie key rotate 4fR2xQ9LmT0a --grace 1h",
+                 "coterie key rotate 4fR2xQ9LmT0a --overlap 24h",
                  {{"ID", "the key's id", &options->id, {}, Names::Keys, true},
-                  {"--grace", "how long the old secret works beside the new one", &options->grace, {}, Names::None, false},
+                  {"--overlap", "how long the old secret works beside the new one", &options->overlap, {}, Names::None, false},
                   outputOption(&options->output, {"table", "json"})},
                  {},
                  [options](Context& context) { return rotateKey(context, *options); }};

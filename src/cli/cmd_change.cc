@@ -1,4 +1,4 @@
-// scale, wait, tenant create.
+// scale, wait.
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -152,40 +152,6 @@ int wait(Context& context, const WaitOptions& options) {
   return kOk;
 }
 
-struct TenantOptions {
-  std::string name;
-  std::vector<std::string> namespaces;
-  std::int64_t weight{100};
-  std::string cpus;
-  std::string memory;
-  bool dryRun{false};
-};
-
-int createTenant(Context& context, const TenantOptions& options) {
-  Value metadata = Value::emptyMap();
-  metadata.set("name", options.name);
-  Value namespaces = Value::emptyList();
-  for (const auto& name : options.namespaces) namespaces.push(name);
-  if (options.namespaces.empty()) namespaces.push(options.name);
-  Value spec = Value::emptyMap();
-  spec.set("namespaces", namespaces);
-  if (options.weight != 100) spec.set("weight", options.weight);
-  Value quota = Value::emptyMap();
-  if (!options.cpus.empty()) quota.set("cpus", options.cpus);
-  if (!options.memory.empty()) quota.set("memory", options.memory);
-  if (!quota.asMap()->empty()) spec.set("quota", std::move(quota));
-  Value object = Value::emptyMap();
-  object.set("apiVersion", kApiVersion);
-  object.set("kind", kTenantKind);
-  object.set("metadata", std::move(metadata));
-  object.set("spec", std::move(spec));
-  const auto created = context.server().call("POST", collectionPath(kTenantKind, std::nullopt) + (options.dryRun ? "?dryRun=All" : ""), object);
-  if (!created.ok()) return context.fail(created.error());
-  context.terminal.out << "tenant/" << options.name << " created" << (options.dryRun ? " (dry run)" : "") << "\n";
-  if (context.terminal.interactive && !options.dryRun) context.terminal.out << "next: coterie key create " << options.name << "\n";
-  return kOk;
-}
-
 }  // namespace
 
 Command makeScale() {
@@ -214,23 +180,6 @@ Command makeWait() {
            namespaceOption(&options->nameSpace)},
           {},
           [options](Context& context) { return wait(context, *options); }};
-}
-
-Command makeTenant() {
-  const auto options = std::make_shared<TenantOptions>();
-  Command create{"create",
-                 "Objects",
-                 "Create a tenant",
-                 "coterie tenant create audio --cpus 2 --memory 4Gi",
-                 {{"NAME", "the tenant's name", &options->name, {}, Names::None, true},
-                  {"--namespace", "a namespace that it owns, may be repeated (default: its name)", &options->namespaces, {}, Names::None, false},
-                  {"--weight", "share against other tenants, 1 to 10000", &options->weight, {}, Names::None, false},
-                  {"--cpus", "quota of CPUs: 2, 500m", &options->cpus, {}, Names::None, false},
-                  {"--memory", "quota of memory: 4Gi", &options->memory, {}, Names::None, false},
-                  {"--dry-run", "check, create nothing", &options->dryRun, {}, Names::None, false}},
-                 {},
-                 [options](Context& context) { return createTenant(context, *options); }};
-  return {"tenant", "Tenants and keys", "Create tenants", "", {}, {std::move(create)}, {}};
 }
 
 }  // namespace coterie::cli

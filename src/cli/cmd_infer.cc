@@ -1,6 +1,7 @@
 // infer: one request to a service, as a client of the gateway would send it.
 //
-// The key is --key, else $COTERIE_KEY, else one made for this request and revoked after it (who may use the admin socket may do that anyway).
+// The key is that of --key-file, else $COTERIE_KEY, else one made for this request and revoked after it (who may use the admin socket may do that
+// anyway).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +31,6 @@ struct InferOptions {
   std::string nameSpace;
   std::string file;
   std::vector<std::string> inputs;
-  std::string key;
   std::string output{"table"};
 };
 
@@ -114,8 +114,8 @@ struct BorrowedKey {
   std::string id;  // to revoke; empty: the user's own
 };
 
-Result<BorrowedKey> keyFor(Context& context, const InferOptions& options, const std::string& nameSpace) {
-  if (!options.key.empty()) return BorrowedKey{options.key, {}};
+Result<BorrowedKey> keyFor(Context& context, const std::string& nameSpace) {
+  if (!context.key.empty()) return BorrowedKey{context.key, {}};
   if (const auto fromEnvironment = context.terminal.environment("COTERIE_KEY"); fromEnvironment && !fromEnvironment->empty())
     return BorrowedKey{*fromEnvironment, {}};
   const auto tenants = context.server().get(collectionPath(kTenantKind, std::nullopt));
@@ -179,21 +179,34 @@ int send(Context& context, const InferOptions& options, http::Client& client, co
   return kOk;
 }
 
+struct Model {
+  std::string nameSpace;
+  std::string name;  // as the gateway knows it
+};
+
+// A key need not be one that may read services: the gateway finds the model by the name that was given.
+Result<Model> modelOf(Context& context, const Reference& reference) {
+  if (!context.key.empty()) return Model{"", reference.nameSpace ? *reference.nameSpace + "." + reference.name : reference.name};
+  const auto object = fetch(context, reference);
+  if (!object.ok()) return object.error();
+  const std::string nameSpace = metadataText(*object, "namespace");
+  return Model{nameSpace, nameSpace + "." + metadataText(*object, "name")};
+}
+
 int infer(Context& context, const InferOptions& options) {
   if (options.file.empty() == options.inputs.empty()) return context.usage("give the request: either -f FILE or --input NAME=JSON");
   const auto reference = parseReference(options.service, kModelServiceKind, namespaceOf(context, options.nameSpace));
   if (!reference.ok()) return context.usage(reference.error().message);
-  const auto object = fetch(context, *reference);
-  if (!object.ok()) return context.fail(object.error());
+  const auto model = modelOf(context, *reference);
+  if (!model.ok()) return context.fail(model.error());
   const auto version = context.server().get("/admin/v1/version");
   if (!version.ok()) return context.fail(version.error());
   const auto endpoint = parseUrl(textAt(*version, "gatewayUrl"));
   if (!endpoint) return context.fail({Code::Unavailable, "NoGateway", "the server has no gateway that this command can reach"});
-  const std::string nameSpace = metadataText(*object, "namespace");
-  const auto key = keyFor(context, options, nameSpace);
+  const auto key = keyFor(context, model->nameSpace);
   if (!key.ok()) return context.fail(key.error());
   http::Client client = http::Client::tcp(endpoint->address, endpoint->port);
-  const int code = send(context, options, client, "/v2/models/" + percentEncode(nameSpace + "." + metadataText(*object, "name")), key->key);
+  const int code = send(context, options, client, "/v2/models/" + percentEncode(model->name), key->key);
   if (!key->id.empty()) (void)context.server().call("DELETE", "/admin/v1/keys/" + percentEncode(key->id), std::nullopt);
   return code;
 }
@@ -204,12 +217,11 @@ Command makeInfer() {
   const auto options = std::make_shared<InferOptions>();
   return {"infer",
           "Insight",
-          "Send one inference request and show the answer",
+          "Send one inference request (key: --key-file, else $COTERIE_KEY, else one for this request only)",
           "coterie infer file-type -f examples/quickstart/bodies/file-type.json\n  coterie infer double --input 'x=[[1, 2, 3]]'",
           {{"SERVICE", "which service", &options->service, {}, Names::Services, true},
            {"-f,--filename", "the request's JSON body, or - for standard input", &options->file, {}, Names::Files, false},
            {"--input", "NAME=JSON, e.g. x=[[1,2]]; shape and type follow; may be repeated", &options->inputs, {}, Names::None, false},
-           {"--key", "API key (default: $COTERIE_KEY, else one for this request only)", &options->key, {}, Names::None, false},
            namespaceOption(&options->nameSpace),
            outputOption(&options->output, {"table", "json"})},
           {},

@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/context.h"
+#include "cli/key_file.h"
 #include "cli/table.h"
 #include "objects/names.h"
 
@@ -65,10 +66,10 @@ std::optional<std::string> environment(std::string_view name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-// What was meant as a command: the first word that is neither an option nor the state folder.
+// What was meant as a command: the first word that is neither an option nor the value of one that all commands have.
 const std::string* firstWord(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--state")
+    if (arguments[i] == "--state" || arguments[i] == "--key-file")
       ++i;
     else if (!arguments[i].starts_with("-"))
       return &arguments[i];
@@ -111,7 +112,7 @@ int parseFailed(const CLI::ParseError& error, const CLI::App& app, const std::ve
 }  // namespace
 
 ServerLink& Context::server() {
-  if (!link) link.emplace(stateFolder);
+  if (!link) link.emplace(stateFolder, ServerLink::To::Server, key);
   return *link;
 }
 
@@ -150,7 +151,7 @@ std::string defaultStateFolder(const Terminal& terminal) {
 int runCli(const std::vector<std::string>& arguments, const Terminal& terminal, std::vector<Command> more) {
   std::vector<Command> commands = std::move(more);
   for (Command& command : allCommands()) commands.push_back(std::move(command));
-  Context context{terminal, defaultStateFolder(terminal), &commands, {}};
+  Context context{terminal, defaultStateFolder(terminal), &commands};
   if (!arguments.empty() && arguments[0] == "__complete") return complete(context, {arguments.begin() + 1, arguments.end()});
 
   CLI::App app("Coterie serves many teams' models on one machine and gives each service its part of it.", "coterie");
@@ -158,6 +159,7 @@ int runCli(const std::vector<std::string>& arguments, const Terminal& terminal, 
   app.require_subcommand(0, 1);  // so that a later word that names another command, as in `get tenant`, stays a word
   app.set_version_flag("--version", std::string("coterie ") + COTERIE_VERSION);
   app.add_option("--state", context.stateFolder, "state folder of the server")->capture_default_str();
+  app.add_option("--key-file", context.keyFile, "file (mode 0600) of an API key to act with, in that key's role");
   const Command* chosen = nullptr;
   for (const Command& command : commands) addCommand(app, command, chosen);
   try {
@@ -169,6 +171,11 @@ int runCli(const std::vector<std::string>& arguments, const Terminal& terminal, 
   if (chosen == nullptr) {
     terminal.out << app.help();
     return kOk;
+  }
+  if (!context.keyFile.empty()) {
+    auto key = readKeyFile(context.keyFile);
+    if (!key.ok()) return context.fail(key.error());
+    context.key = std::move(*key);
   }
   return chosen->run(context);
 }

@@ -3,7 +3,9 @@
 
 #include <vector>
 
+#include "base/result.h"
 #include "cli/command.h"
+#include "model/value.h"
 
 namespace coterie::cli {
 
@@ -17,7 +19,11 @@ namespace coterie::cli {
 // cmd_change.cc
 [[nodiscard]] Command makeScale();
 [[nodiscard]] Command makeWait();
+// cmd_tenant.cc
 [[nodiscard]] Command makeTenant();
+// cmd_access.cc
+[[nodiscard]] Command makeWhoAmI();
+[[nodiscard]] Command makeCanI();
 // cmd_insight.cc
 [[nodiscard]] Command makeExplain();
 [[nodiscard]] Command makeTop();
@@ -41,6 +47,9 @@ namespace coterie::cli {
 int complete(Context& context, const std::vector<std::string>& typed);
 
 [[nodiscard]] std::vector<Command> allCommands();
+
+// A key whose secret could not be shown, so that nobody has it, is revoked. What to tell of that.
+[[nodiscard]] Error endUnseenKey(Context& context, const Value& key);
 
 // The forms of -o that a command offers.
 [[nodiscard]] Option outputOption(std::string* value, std::vector<std::string> forms);

@@ -6,6 +6,7 @@
 #include "admin/reports.h"
 #include "cli/commands.h"
 #include "cli/context.h"
+#include "cli/key_file.h"
 #include "cli/references.h"
 
 namespace coterie::cli {
@@ -82,7 +83,7 @@ std::vector<std::string> candidates(Context& context, const Command& command, co
         for (auto& flag : flagsOf(option)) words.push_back(std::move(flag));
       }
     }
-    words.insert(words.end(), {"--state", "--help"});
+    words.insert(words.end(), {"--state", "--key-file", "--help"});
     return words;
   }
   std::size_t position = 0;
@@ -114,13 +115,15 @@ std::vector<std::string> withoutEquals(std::vector<std::string> words) {
   return words;
 }
 
-// Takes `--state DIR` out of the words, wherever it stands; the word being typed stays.
-std::vector<std::string> withoutState(Context& context, const std::vector<std::string>& words) {
+// Takes `--state DIR` and `--key-file FILE` out of the words, wherever they stand; the word being typed stays. Names are completed as with that key.
+std::vector<std::string> withoutCommonOptions(Context& context, const std::vector<std::string>& words) {
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--state" && i + 2 < words.size())
       context.stateFolder = words[++i];
-    else
+    else if (words[i] == "--key-file" && i + 2 < words.size()) {
+      if (const auto key = readKeyFile(words[++i]); key.ok()) context.key = *key;
+    } else
       rest.push_back(words[i]);
   }
   return rest;
@@ -129,8 +132,8 @@ std::vector<std::string> withoutState(Context& context, const std::vector<std::s
 }  // namespace
 
 int complete(Context& context, const std::vector<std::string>& typed) {
-  const std::vector<std::string> words = withoutState(context, withoutEquals(typed));
-  if (words.size() >= 2 && words[words.size() - 2] == "--state") return kOk;  // the shell knows folders
+  const std::vector<std::string> words = withoutCommonOptions(context, withoutEquals(typed));
+  if (words.size() >= 2 && (words[words.size() - 2] == "--state" || words[words.size() - 2] == "--key-file")) return kOk;  // the shell knows files
   const std::string current = words.empty() ? "" : words.back();
   const std::vector<Command>* level = context.commands;
   const Command* command = nullptr;
@@ -147,7 +150,7 @@ int complete(Context& context, const std::vector<std::string>& typed) {
     for (const Command& each : *level) {
       if (!each.group.empty()) found.push_back(each.name);
     }
-    if (current.starts_with("-")) found.insert(found.end(), {"--state", "--help", "--version"});
+    if (current.starts_with("-")) found.insert(found.end(), {"--state", "--key-file", "--help", "--version"});
   } else {
     const std::vector<std::string> before(words.begin() + static_cast<std::ptrdiff_t>(at), words.end() - 1);
     found = candidates(context, *command, before, current);

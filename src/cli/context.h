@@ -25,7 +25,9 @@ struct Context {
   int usage(const std::string& message) const;
   [[nodiscard]] std::int64_t nowMicros() const;
 
-  std::optional<ServerLink> link;
+  std::string keyFile{};  // --key-file
+  std::string key{};      // what it holds; empty: none was given
+  std::optional<ServerLink> link{};
 };
 
 [[nodiscard]] int exitCode(const Error& error);

@@ -19,7 +19,7 @@ std::string top(const std::string& json) {
   std::ostringstream out;
   std::ostringstream err;
   const Terminal terminal{in, out, err, false, false, 200, [](std::string_view) { return std::optional<std::string>(); }};
-  Context context{terminal, {}, nullptr, std::nullopt};
+  Context context{terminal, {}, nullptr};
   printNodeTop(context, *report);
   return out.str();
 }

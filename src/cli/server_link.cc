@@ -68,12 +68,13 @@ std::string percentEncode(std::string_view text) {
   return out;
 }
 
-ServerLink::ServerLink(const std::string& stateFolder, To to)
+ServerLink::ServerLink(const std::string& stateFolder, To to, const std::string& key)
     : stateFolder_(stateFolder),
       to_(to),
       socket_(stateFolder + "/" + std::string(to == To::Server ? kAdminSocket : kAgentSocket)),
       client_(http::Client::unixSocket(socket_)) {
   client_.whenSilent(kSilence, [] { tellSilence(kSilence); });
+  if (!key.empty()) headers_.emplace_back("Authorization", "Bearer " + key);
 }
 
 Error ServerLink::explain(const Error& error) const {
@@ -102,7 +103,7 @@ Error ServerLink::explain(const Error& error) const {
 }
 
 Result<Value> ServerLink::call(const std::string& method, const std::string& target, const std::optional<Value>& body) {
-  http::ClientRequest request{method, target, {}, {}};
+  http::ClientRequest request{method, target, headers_, {}};
   if (body) {
     request.headers.emplace_back("Content-Type", "application/json");
     request.body = text::printJson(*body);
@@ -118,7 +119,7 @@ Status ServerLink::stream(const std::string& target, Ends ends, const std::funct
   http::Client client = http::Client::unixSocket(socket_, {kConnects, kStreamSilence - Millis(patience)});
   client.whenSilent(patience, [patience] { tellSilence(patience); });
   bool stopped = false;
-  const auto response = client.stream({"GET", target, {}, {}}, [&](std::string_view line) {
+  const auto response = client.stream({"GET", target, headers_, {}}, [&](std::string_view line) {
     const auto value = text::parseJson(line);
     if (!value.ok()) return http::Client::Next::Continue;
     const http::Client::Next next = onValue(*value);

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "http/client.h"
@@ -20,7 +22,8 @@ namespace coterie::cli {
 class ServerLink {
  public:
   enum class To : std::uint8_t { Server, Agent };
-  explicit ServerLink(const std::string& stateFolder, To to = To::Server);
+  // key: act with that key's role; empty: as whoever runs this.
+  explicit ServerLink(const std::string& stateFolder, To to = To::Server, const std::string& key = {});
 
   [[nodiscard]] Result<Value> get(const std::string& target) { return call("GET", target, std::nullopt); }
   [[nodiscard]] Result<Value> call(const std::string& method, const std::string& target, const std::optional<Value>& body);
@@ -35,6 +38,7 @@ class ServerLink {
   std::string stateFolder_;
   To to_;
   std::string socket_;
+  std::vector<std::pair<std::string, std::string>> headers_;  // of every request
   http::Client client_;
 };
 

@@ -73,7 +73,9 @@ std::string InstanceReconciler::shortageText(const ServiceRecord& record, const 
   std::string text;
   for (const allocation::Reason& reason : allocation::shortageReasons(record.group, shortage)) {
     const auto other = std::find_if(records_.begin(), records_.end(), [&](const auto& one) { return one.second.group == reason.other; });
-    const std::string name = reason.other.valid() && other != records_.end() ? other->second.service.serviceName().path() : std::string();
+    // A condition is for the tenant's eyes: another tenant's service is no name there.
+    const bool own = reason.other.valid() && other != records_.end() && other->second.tenant == record.tenant;
+    const std::string name = own ? other->second.service.serviceName().path() : std::string();
     text += (text.empty() ? "" : "; ") + allocation::reasonText(reason, {}, name).sentence;
   }
   return text;

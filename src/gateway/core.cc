@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/api_key.h"
+#include "tenancy/authorization.h"
+
 namespace coterie::gateway {
 
 namespace {
@@ -34,6 +37,37 @@ bool methodFits(http::Method method, oip::Endpoint endpoint) {
   return method == http::Method::Get || method == http::Method::Head;
 }
 
+struct Right {
+  tenancy::Verb verb;
+  tenancy::Kind kind;
+};
+
+// What an endpoint asks of the caller's role; nothing where it tells and does nothing.
+std::optional<Right> rightFor(oip::Endpoint endpoint) {
+  using tenancy::Kind;
+  using tenancy::Verb;
+  switch (endpoint) {
+    case oip::Endpoint::Infer: return Right{Verb::Infer, Kind::Model};
+    case oip::Endpoint::ModelMetadata:
+    case oip::Endpoint::ModelReady:
+    case oip::Endpoint::ModelConfig: return Right{Verb::Get, Kind::Model};
+    case oip::Endpoint::RepositoryIndex: return Right{Verb::List, Kind::Model};
+    case oip::Endpoint::ModelStatistics: return Right{Verb::Get, Kind::Statistics};
+    case oip::Endpoint::AllStatistics: return Right{Verb::List, Kind::Statistics};
+    case oip::Endpoint::Live:  // open to all
+    case oip::Endpoint::Ready:
+    case oip::Endpoint::ServerMetadata:
+    case oip::Endpoint::Unknown:  // and what does nothing
+    case oip::Endpoint::RepositoryLoad:
+    case oip::Endpoint::RepositoryUnload:
+    case oip::Endpoint::TraceSetting:
+    case oip::Endpoint::Logging:
+    case oip::Endpoint::SharedMemoryStatus:
+    case oip::Endpoint::SharedMemoryChange: break;
+  }
+  return std::nullopt;
+}
+
 Refused catchingUp() { return notReady("CatchingUp", "the server is busy learning what was changed; try again"); }
 
 }  // namespace
@@ -61,20 +95,21 @@ Gateway::Core::~Core() {
 
 void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   const http::RequestHead& head = context->head();
-  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, now(), lookup};
+  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, Role::Infer, now(), lookup};
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
-  const auto tenant = whoCalls(head);
-  if (!tenant) {
-    const bool unknown = tenant.error().reason == kUnknownTenant;
+  const auto caller = whoCalls(head);
+  if (!caller) {
+    const bool unknown = caller.error().reason == kUnknownTenant;
     if (unknown && lookup == Lookup::First && catchUp([this, context](Lookup found) { onRequest(context, found); })) return;
-    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{tenant.error(), {}, {}, 0};
+    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{caller.error(), {}, {}, 0};
     ++unauthenticated_.started;
     unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
     return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
-  call.tenant = *tenant;
+  call.tenant = caller->tenant;
+  call.role = caller->role;
   ++call.tenant->counts.started;
   if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
     const Refused refused = refusedBy(*refusal);
@@ -84,17 +119,17 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   route(call);
 }
 
-Result<Tenant*> Gateway::Core::whoCalls(const http::RequestHead& head) {
-  if (hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
-  const std::string_view key = keyOf(head);
+Result<Gateway::Core::Known> Gateway::Core::whoCalls(const http::RequestHead& head) {
+  if (http::hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
+  const std::string_view key = http::keyOf(head);
   if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
-  auto name = authenticate_(key);
-  if (!name) return name.error();
-  const auto known = tenantIds_.find(*name);
+  const auto caller = authenticate_(key);
+  if (!caller) return caller.error();
+  const auto known = tenantIds_.find(caller->tenant);
   if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
     return Error{Code::Unauthenticated, std::string(kUnknownTenant), "this key's tenant does not exist any more"};
   }
-  return tenants_[static_cast<std::size_t>(known->second.value)].get();
+  return Known{tenants_[static_cast<std::size_t>(known->second.value)].get(), caller->role};
 }
 
 // An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was
@@ -140,6 +175,12 @@ void Gateway::Core::route(Call& call) {
   const oip::Endpoint endpoint = call.target.endpoint;
   const auto unsupported = [&](std::string what) { return refuse(call, {{Code::Unimplemented, "Unsupported", std::move(what)}, {}, {}, 0}); };
   if (!methodFits(call.context->head().method, endpoint)) return refuse(call, wrongMethod(oip::wantsPost(endpoint)));
+  // Before anything is looked up: the answer tells the caller about its role, and nothing about the model.
+  if (const auto right = rightFor(endpoint)) {
+    const auto& [verb, kind] = *right;
+    if (tenancy::decide(call.role, verb, kind, tenancy::Whose::Own) != tenancy::Answer::Allowed)
+      return refuse(call, {tenancy::refusal(call.role, verb, kind), {}, {}, 0});
+  }
   switch (endpoint) {
     case Unknown:
       return refuse(
@@ -156,8 +197,9 @@ void Gateway::Core::route(Call& call) {
   }
   const auto service = find(*call.tenant, call.target.model);
   if (!service) {
-    const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, at = call.now](Lookup found) {
-      Call later{context, target, id, tenant, at, found};
+    const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, role = call.role,
+                        at = call.now](Lookup found) {
+      Call later{context, target, id, tenant, role, at, found};
       route(later);
     };
     if (call.lookup == Lookup::First && catchUp(again)) return;

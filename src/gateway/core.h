@@ -58,6 +58,7 @@ class Gateway::Core final : public DeploymentEvents {
     oip::Target target;
     std::string requestId;
     Tenant* tenant{nullptr};
+    Role role{Role::Infer};
     Instant now{};
     Lookup lookup{Lookup::First};
   };
@@ -71,7 +72,11 @@ class Gateway::Core final : public DeploymentEvents {
 
   // core.cc
   [[nodiscard]] Instant now() const { return loop_.clock().now(); }
-  [[nodiscard]] Result<Tenant*> whoCalls(const http::RequestHead& head);
+  struct Known {
+    Tenant* tenant;
+    Role role;
+  };
+  [[nodiscard]] Result<Known> whoCalls(const http::RequestHead& head);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.isFor(tenant.id); }
   Tenant& tenantNamed(const TenantName& name);

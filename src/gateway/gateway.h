@@ -1,6 +1,7 @@
 // The gateway: Open Inference Protocol over HTTP, for many tenants, in front of the instances of this machine.
 //
-// One request: authenticate -> tenant's limits -> which service -> header and body limits -> read the JSON -> a cell of the service's request arena
+// One request: authenticate -> tenant's limits -> the role's rights (tenancy/authorization.h) -> which service -> header and body limits -> read the
+// JSON -> a cell of the service's request arena
 // -> read tensor bytes from the socket into the cell -> Station::enqueue -> a lane when it is this request's turn -> the answer, binary outputs sent
 // in place.
 //   Names       `service` (in the tenant's namespaces, in the order that they are written) or `namespace.service`. What the caller may not see does
@@ -9,6 +10,7 @@
 //   Keys        `Authorization: Bearer ctk_...` or `X-API-Key: ctk_...`. Who the caller is follows from the key alone; no header can change it.
 //   Health and GET /v2
 //               need none.
+//   Roles       what a key's role never may is 403 before anything is looked up, whichever model is named.
 //   Deadline    the earliest of parameter `timeout` (us), header Coterie-Timeout-Ms and the service's default, from the complete head on. Waiting
 //   requests that
 //               cannot make it are dropped; a running one is answered 504 at its deadline and its lane told to stop.
@@ -43,13 +45,19 @@
 #include "http/server.h"
 #include "model/ids.h"
 #include "model/objects.h"
+#include "model/role.h"
 #include "ports/clock.h"
 #include "ports/model_backend.h"
 
 namespace coterie::gateway {
 
-// Whose key is it? Unauthenticated errors are answered as they are. Called once per request.
-using Authenticate = std::function<Result<TenantName>(std::string_view key)>;
+// Whose key is it, and what may it do?
+struct Caller {
+  TenantName tenant;
+  Role role{Role::Infer};
+};
+// Unauthenticated errors are answered as they are. Called once per request.
+using Authenticate = std::function<Result<Caller>(std::string_view key)>;
 
 struct GatewayOptions {
   std::string version{"0"};                     // Coterie's, for GET /v2

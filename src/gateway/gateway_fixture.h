@@ -57,7 +57,7 @@ class FakeContext final : public http::RequestContext {
   }
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
-  bool local() const override { return false; }
+  std::optional<std::uint32_t> localUser() const override { return std::nullopt; }
   void respond(http::Response answer, Done done) override {
     ++answers;
     if (left_) return done ? done(Error{Code::Cancelled, "ClientGone", "gone"}) : void();
@@ -109,10 +109,12 @@ inline const std::string kBody = R"({"id":"7","inputs":[{"name":"x","shape":[2],
 class GatewayTest : public ::testing::Test {
  protected:
   explicit GatewayTest(const GatewayOptions& options = {})
-      : gateway(loop, options, [](std::string_view key) -> Result<TenantName> {
-          if (key == "key-a") return TenantName("a");
-          if (key == "key-b") return TenantName("b");
-          if (key == "key-gone") return TenantName("gone");
+      : gateway(loop, options, [](std::string_view key) -> Result<Caller> {
+          if (key == "key-a") return Caller{TenantName("a"), Role::Infer};
+          if (key == "key-a-observe") return Caller{TenantName("a"), Role::Observe};
+          if (key == "key-a-admin") return Caller{TenantName("a"), Role::TenantAdmin};
+          if (key == "key-b") return Caller{TenantName("b"), Role::Infer};
+          if (key == "key-gone") return Caller{TenantName("gone"), Role::Infer};
           return Error{Code::Unauthenticated, "InvalidKey", "unknown key"};
         }) {
     gateway.setTenant(TenantName("a"), {{"na", "na2"}, 100, {}});

@@ -31,9 +31,9 @@ using testing::FakeBackend;
 class Served : public ::testing::Test {
  protected:
   void SetUp() override {
-    gateway_ = std::make_unique<Gateway>(loop_, options_, [](std::string_view key) -> Result<TenantName> {
-      if (key == "ctk_test") return TenantName("tenant");
-      if (key == "ctk_other") return TenantName("other");
+    gateway_ = std::make_unique<Gateway>(loop_, options_, [](std::string_view key) -> Result<Caller> {
+      if (key == "ctk_test") return Caller{TenantName("tenant"), Role::Infer};
+      if (key == "ctk_other") return Caller{TenantName("other"), Role::Infer};
       return Error{Code::Unauthenticated, "InvalidKey", "unknown key"};
     });
     gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, {}});

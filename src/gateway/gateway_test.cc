@@ -43,6 +43,34 @@ TEST_F(GatewayTest, UnknownAndForbiddenModelsLookTheSame) {
   EXPECT_EQ(infer("nb.secret")->status, 404);
 }
 
+// What each role may at the gateway, endpoint by endpoint; what it may not is refused the same whether the model exists, is another's, or is not
+// there.
+TEST_F(GatewayTest, ARoleReadsOrInfersAsTheTableSays) {
+  publish({"na", "m"}, FakeBackend::Mode::Echo);
+  publish({"nb", "secret"}, FakeBackend::Mode::Echo);
+  const auto status = [&](const std::string& key, http::Method method, const std::string& target) {
+    const Sent sent = send(method, target, {{"X-API-Key", key}}, target.ends_with("/infer") ? kBody : "");
+    loop.runUntilIdle();
+    return sent->status;
+  };
+  for (const std::string key : {"key-a", "key-a-observe", "key-a-admin"}) {
+    for (const std::string target : {"m", "m/ready", "m/config", "m/stats", "stats"})
+      EXPECT_EQ(status(key, http::Method::Get, "/v2/models/" + target), 200) << key << " " << target;
+    EXPECT_EQ(status(key, http::Method::Post, "/v2/repository/index"), 200) << key;
+    const int wanted = key == "key-a-observe" ? 403 : 200;
+    EXPECT_EQ(status(key, http::Method::Post, "/v2/models/m/infer"), wanted) << key;
+    for (const std::string model : {"nb.secret", "nb.absent"})
+      EXPECT_EQ(status(key, http::Method::Post, "/v2/models/" + model + "/infer"), wanted == 403 ? 403 : 404) << key << " " << model;
+  }
+  const auto refused = [&](const std::string& model) {
+    return send(http::Method::Post, "/v2/models/" + model + "/infer", {{"X-API-Key", "key-a-observe"}}, kBody);
+  };
+  EXPECT_TRUE(has(refused("m")->text, "role observe may not infer Model: needed is role infer or tenant-admin")) << refused("m")->text;
+  EXPECT_TRUE(has(refused("m")->headers, "Coterie-Reason: RoleForbids"));
+  EXPECT_EQ(refused("m")->text, refused("nb.absent")->text);
+  EXPECT_EQ(gateway.snapshot().tenants.front().requests.of(403), 7);
+}
+
 TEST_F(GatewayTest, ListingsAreFilteredToTheCaller) {
   publish({"na", "m"}, FakeBackend::Mode::Echo);
   publish({"na2", "m"}, FakeBackend::Mode::Echo);

@@ -81,34 +81,6 @@ std::string_view headerOf(const http::RequestHead& head, std::string_view name) 
   return value == nullptr ? std::string_view{} : *value;
 }
 
-namespace {
-// Of an Authorization header; empty where it has another scheme.
-std::string_view bearerOf(std::string_view value) {
-  constexpr std::string_view kScheme = "Bearer ";
-  if (value.size() <= kScheme.size() || !http::equalsIgnoreCase(value.substr(0, kScheme.size()), kScheme)) return {};
-  value.remove_prefix(kScheme.size());
-  while (value.starts_with(' ')) value.remove_prefix(1);
-  return value;
-}
-}  // namespace
-
-// Two that say the same are one: some clients send both.
-bool hasSeveralKeys(const http::RequestHead& head) {
-  int authorizations = 0;
-  int keys = 0;
-  for (const http::Header& header : head.headers) {
-    authorizations += http::equalsIgnoreCase(header.name, "Authorization") ? 1 : 0;
-    keys += http::equalsIgnoreCase(header.name, "X-API-Key") ? 1 : 0;
-  }
-  const std::string_view bearer = bearerOf(headerOf(head, "Authorization"));
-  return authorizations > 1 || keys > 1 || (keys == 1 && !bearer.empty() && bearer != headerOf(head, "X-API-Key"));
-}
-
-std::string_view keyOf(const http::RequestHead& head) {
-  const std::string_view bearer = bearerOf(headerOf(head, "Authorization"));
-  return bearer.empty() ? headerOf(head, "X-API-Key") : bearer;
-}
-
 std::string requestIdOf(const http::RequestHead& head, Rng& rng) {
   constexpr std::size_t kLongest = 128;
   const std::string_view given = headerOf(head, "X-Request-Id");

@@ -29,10 +29,6 @@ struct Refused {
 [[nodiscard]] http::Response refusalResponse(const Refused& refused, std::string_view requestId, Rng& rng);
 [[nodiscard]] http::Response jsonResponse(std::string body, std::string_view requestId);
 
-// True: more than one Authorization or X-API-Key, so a proxy and we might take different ones for the caller's.
-[[nodiscard]] bool hasSeveralKeys(const http::RequestHead& head);
-// The key of a request: "Authorization: Bearer K" or "X-API-Key: K"; empty if there is none.
-[[nodiscard]] std::string_view keyOf(const http::RequestHead& head);
 // X-Request-Id if it is printable and short, else a new one.
 [[nodiscard]] std::string requestIdOf(const http::RequestHead& head, Rng& rng);
 [[nodiscard]] std::string_view headerOf(const http::RequestHead& head, std::string_view name);  // empty if absent

@@ -147,7 +147,7 @@ void Connection::beginRequest(std::size_t headBytes) {
   }
   exchange_->connection_ = shared_from_this();
   exchange_->gone_ = false;
-  exchange_->local_ = peer_.kind == Peer::Kind::Local;
+  exchange_->localUser_ = peer_.user;
   const auto kept = exchange_;
   core_->handler.onRequest(kept);
 }

@@ -13,6 +13,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -150,7 +151,7 @@ class Exchange final : public RequestContext {
   void readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) override;
   void onClientGone(std::function<void()> callback) override;
   [[nodiscard]] bool clientGone() const override { return gone_; }
-  [[nodiscard]] bool local() const override { return local_; }
+  [[nodiscard]] std::optional<std::uint32_t> localUser() const override { return localUser_; }
   void respond(Response response, Done done) override;
   void startStream(Response head) override;
   bool write(std::string_view piece) override;
@@ -164,7 +165,7 @@ class Exchange final : public RequestContext {
   RequestHead head_;
   std::function<void()> onGone_;
   bool gone_{false};
-  bool local_{false};
+  std::optional<std::uint32_t> localUser_;
 };
 
 inline Error clientGoneError() { return {Code::Cancelled, "ClientGone", "the client closed the connection"}; }

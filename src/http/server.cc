@@ -125,10 +125,12 @@ void Server::Core::acceptSome() {
     socklen_t length = sizeof(address);
     UniqueFd fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
-      if (static_cast<int>(connections.size()) >= options.limits.connections)
+      if (static_cast<int>(connections.size()) >= options.limits.connections) {
         refuseConnection(std::move(fd));
-      else
-        add(std::move(fd), local ? Peer{Peer::Kind::Local, {}} : Peer::of(address));
+        continue;
+      }
+      const Peer peer = local ? Peer::local(fd.get()) : Peer::of(address);
+      add(std::move(fd), peer);
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -314,7 +316,8 @@ void Server::adopt(UniqueFd connection) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
   if (::getpeername(connection.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) address = {};
-  core_->add(std::move(connection), Peer::of(address));
+  const Peer peer = address.ss_family == AF_UNIX ? Peer::local(connection.get()) : Peer::of(address);
+  core_->add(std::move(connection), peer);
 }
 
 void Server::drain(Nanos grace, std::function<void()> done) { core_->drain(grace, std::move(done)); }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -53,8 +54,8 @@ class RequestContext {
   // A half-closed client counts as gone. respond() remains allowed.
   virtual void onClientGone(std::function<void()> callback) = 0;
   [[nodiscard]] virtual bool clientGone() const = 0;
-  // Came through a Unix socket, so from this machine and the same user.
-  [[nodiscard]] virtual bool local() const = 0;
+  // Came through a Unix socket: the user who connected, as the kernel says (SO_PEERCRED). Nothing over TCP.
+  [[nodiscard]] virtual std::optional<std::uint32_t> localUser() const = 0;
 
   // --- Answer. done: the last byte was given to the kernel, or Cancelled/ClientGone. May be empty.
   virtual void respond(Response response, Done done = {}) = 0;

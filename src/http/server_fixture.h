@@ -1,9 +1,15 @@
-// For tests: a server on a thread of its own whose handler is a function. Linux sockets on loopback, ports chosen by the kernel.
+// For tests: a server on a thread of its own whose handler is a function. Sockets on loopback with ports chosen by the kernel, or a Unix socket in a
+// folder of its own.
 #pragma once
 
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -30,10 +36,19 @@ class TestServer {
     thread_ = std::thread([this] { loop.run(); });
   }
   explicit TestServer(FunctionHandler::Function function) : TestServer(std::move(function), ServerOptions{}) {}
+  enum class Over : std::uint8_t { Unix };
+  TestServer(FunctionHandler::Function function, Over) : handler_(std::move(function)) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "coterie-http-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    auto server = Server::listenUnix(loop, socketPath(), {}, handler_);
+    if (server.ok()) server_ = std::move(*server);
+    thread_ = std::thread([this] { loop.run(); });
+  }
   ~TestServer() {
     onLoop([this] { server_.reset(); });
     loop.stop();
     thread_.join();
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
@@ -53,7 +68,10 @@ class TestServer {
     return stats;
   }
   [[nodiscard]] Server& server() { return *server_; }
-  [[nodiscard]] Client client(Client::Timeouts timeouts) { return Client::tcp("127.0.0.1", server_->port(), timeouts); }
+  [[nodiscard]] std::string socketPath() const { return folder_ + "/server.sock"; }
+  [[nodiscard]] Client client(Client::Timeouts timeouts) {
+    return folder_.empty() ? Client::tcp("127.0.0.1", server_->port(), timeouts) : Client::unixSocket(socketPath(), timeouts);
+  }
   [[nodiscard]] Client client() { return client(Client::Timeouts{Millis(5000), Millis(20000)}); }
 
   // On the loop only.
@@ -63,6 +81,7 @@ class TestServer {
 
  private:
   FunctionHandler handler_;
+  std::string folder_;  // of the Unix socket; empty: TCP
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };

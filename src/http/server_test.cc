@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "http/api_key.h"
 #include "http/server_fixture.h"
 
 namespace coterie::http {
@@ -50,13 +53,49 @@ TEST(Server, AnswersWithLengthDateAndTheHandlersHeaders) {
   EXPECT_EQ(response->header("Connection"), "");
 }
 
+TEST(Server, TheKernelSaysWhichUserIsAtAUnixSocket) {
+  std::optional<std::uint32_t> user;
+  TestServer server(
+      [&](const Request& request) {
+        user = request->localUser();
+        request->respond(text("x"));
+      },
+      TestServer::Over::Unix);
+  ASSERT_TRUE(server.client().request({"GET", "/", {}, ""}).ok());
+  EXPECT_EQ(user, ::geteuid());
+}
+
+TEST(ApiKey, IsReadFromEitherHeaderAndNeverOverlooked) {
+  struct Case {
+    std::vector<Header> headers;
+    std::string_view key;
+    bool shown;
+    bool several;
+  };
+  for (const Case& one : std::vector<Case>{{{}, "", false, false},
+                                           {{{"authorization", "bearer  k"}}, "k", true, false},
+                                           {{{"X-API-Key", "k"}}, "k", true, false},
+                                           {{{"Authorization", "Basic k"}}, "", true, false},
+                                           {{{"Authorization", "Basic k"}, {"X-API-Key", "k"}}, "k", true, false},
+                                           {{{"Authorization", "Bearer a"}, {"X-API-Key", "b"}}, "a", true, false},
+                                           {{{"Authorization", ""}}, "", true, false},
+                                           {{{"X-API-Key", "a"}, {"x-api-key", "b"}}, "a", true, true},
+                                           {{{"Cookie", "k"}}, "", false, false}}) {
+    RequestHead head;
+    for (const Header& header : one.headers) head.headers.push_back(header);
+    EXPECT_EQ(keyOf(head), one.key);
+    EXPECT_EQ(showsKey(head), one.shown) << one.key;
+    EXPECT_EQ(hasSeveralKeys(head), one.several) << one.key;
+  }
+}
+
 TEST(Server, ShowsTheWholeHeadToTheHandler) {
   TestServer server([](const Request& request) {
     const RequestHead& head = request->head();
     const std::string_view* custom = head.find("x-CUSTOM");
     request->respond(text(std::string(head.path) + "|" + std::string(head.query) + "|" + std::string(custom == nullptr ? "-" : *custom) + "|" +
                           std::to_string(head.headers.size()) + "|" + std::to_string(head.contentLength) + "|" +
-                          (request->local() ? "local" : "remote")));
+                          (request->localUser() ? "local" : "remote")));
   });
   auto client = server.client();
   const auto response = client.request({"POST", "/a%20b?x=1&y=2", {{"X-Custom", "  v w "}}, "12345"});

@@ -21,6 +21,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "identity/key_format.h"
 #include "identity/key_store.h"
@@ -56,8 +57,8 @@ class KeysTest : public ::testing::Test {
     const auto opened = KeyStore::open(folder);
     return opened.ok() ? "" : opened.error().reason;
   }
-  NewKey make(const TenantName& tenant = kAudio, std::optional<Seconds> lifetime = {}) {
-    auto made = store->create(tenant, "test", lifetime, at(0));
+  NewKey make(const TenantName& tenant = kAudio, std::optional<Seconds> lifetime = {}, Role role = Role::Infer) {
+    auto made = store->create(tenant, role, "test", lifetime, at(0));
     EXPECT_TRUE(made.ok());
     return *made;
   }
@@ -65,6 +66,12 @@ class KeysTest : public ::testing::Test {
   std::string who(const std::string& key, WallTime now = at(1)) {
     const auto identity = store->snapshot()->authenticate(key, now);
     return identity.ok() ? identity->tenant.value : identity.error().reason;
+  }
+  void execute(const std::string& sql) const {
+    sqlite3* handle = nullptr;
+    ASSERT_EQ(sqlite3_open(file("keys.db").c_str(), &handle), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(handle);
+    sqlite3_close(handle);
   }
   [[nodiscard]] std::string file(const char* name) const { return folder + "/" + name; }
   static unsigned mode(const std::string& path) {
@@ -192,7 +199,7 @@ TEST_F(KeysTest, ARevokeIsInForceAtOnceAlsoForAThreadThatKeepsAsking) {
   EXPECT_EQ(acceptedAfter, 0);
 }
 
-TEST_F(KeysTest, RotationKeepsTheOldSecretForItsGraceOnly) {
+TEST_F(KeysTest, RotationKeepsTheOldSecretForItsOverlapOnly) {
   const NewKey first = make();
   const auto second = store->rotate(first.info.id, Seconds(60), at(100));
   ASSERT_TRUE(second.ok());
@@ -205,13 +212,13 @@ TEST_F(KeysTest, RotationKeepsTheOldSecretForItsGraceOnly) {
   const auto third = store->rotate(first.info.id, Seconds(0), at(110));
   ASSERT_TRUE(third.ok());
   EXPECT_EQ(who(first.key, at(111)), "InvalidKey");    // still older: ended
-  EXPECT_EQ(who(second->key, at(111)), "InvalidKey");  // no grace
+  EXPECT_EQ(who(second->key, at(111)), "InvalidKey");  // no overlap
   EXPECT_EQ(who(third->key, at(111)), "audio");
   ASSERT_TRUE(store->revoke(first.info.id, at(112)).ok());
   EXPECT_EQ(store->rotate(first.info.id, Seconds(1), at(113)).error().reason, "KeyRevoked");
 }
 
-TEST_F(KeysTest, RevokingWithinAGraceEndsBothSecrets) {
+TEST_F(KeysTest, RevokingWithinAnOverlapEndsBothSecrets) {
   const NewKey first = make();
   const auto second = store->rotate(first.info.id, Seconds(1000), at(1));
   ASSERT_TRUE(store->revoke(first.info.id, at(2)).ok());
@@ -265,7 +272,7 @@ TEST_F(KeysTest, KeysRevokedLongAgoAreForgottenWhenOneIsMade) {
   ASSERT_TRUE(store->revoke(revoked.info.id, at(10)).ok());
   ASSERT_TRUE(store->revoke(brief.info.id, at(10)).ok());
   const auto idsAfterCreatingAt = [&](Seconds time) {
-    EXPECT_TRUE(store->create(kDocuments, "x", {}, at(time.count())).ok());
+    EXPECT_TRUE(store->create(kDocuments, Role::Infer, "x", {}, at(time.count())).ok());
     std::set<std::string> ids;
     for (const KeyInfo& info : store->list(kAudio)) ids.insert(info.id);
     return ids;
@@ -282,11 +289,13 @@ TEST_F(KeysTest, KeysRevokedLongAgoAreForgottenWhenOneIsMade) {
 TEST_F(KeysTest, FaultsNameTheFix) {
   EXPECT_EQ(store->revoke("nope", at(0)).error().reason, "KeyNotFound");
   EXPECT_EQ(store->rotate("nope", Seconds(1), at(0)).error().code, Code::NotFound);
-  EXPECT_EQ(store->create(TenantName(""), "x", {}, at(0)).error().reason, "InvalidKeyField");
-  EXPECT_EQ(store->create(kAudio, std::string(65, 'x'), {}, at(0)).error().reason, "InvalidKeyField");
-  EXPECT_EQ(store->create(kAudio, "a\nb", {}, at(0)).error().reason, "InvalidKeyField");
-  EXPECT_EQ(store->create(kAudio, "x", Seconds(0), at(0)).error().reason, "InvalidKeyField");
-  EXPECT_TRUE(store->create(kAudio, "x", Seconds(std::numeric_limits<std::int64_t>::max()), at(0)).ok());
+  EXPECT_EQ(store->create(TenantName(""), Role::Infer, "x", {}, at(0)).error().reason, "InvalidKeyField");
+  EXPECT_EQ(store->create(kAudio, Role::PlatformAdmin, "x", {}, at(0)).error().message,
+            "role: no key can be platform-admin; choose observe, infer or tenant-admin");
+  EXPECT_EQ(store->create(kAudio, Role::Infer, std::string(65, 'x'), {}, at(0)).error().reason, "InvalidKeyField");
+  EXPECT_EQ(store->create(kAudio, Role::Infer, "a\nb", {}, at(0)).error().reason, "InvalidKeyField");
+  EXPECT_EQ(store->create(kAudio, Role::Infer, "x", Seconds(0), at(0)).error().reason, "InvalidKeyField");
+  EXPECT_TRUE(store->create(kAudio, Role::Infer, "x", Seconds(std::numeric_limits<std::int64_t>::max()), at(0)).ok());
 }
 
 // --- The files ---
@@ -348,11 +357,66 @@ TEST_F(KeysTest, ADamagedFileIsRefusedNotEmptied) {
 
 TEST_F(KeysTest, AFileOfANewerCoterieIsLeftAlone) {
   store.reset();
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(file("keys.db").c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA user_version=2", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(handle);
+  execute("PRAGMA user_version=3");
   EXPECT_EQ(openError(), "KeysTooNew");
+}
+
+// The database of the time before roles, as it was written then: its keys could infer and read of models, so they are `infer`.
+TEST_F(KeysTest, KeysOfTheOldSchemaAreInferAndWorkAsBefore) {
+  const NewKey old = make();
+  const NewKey revoked = make();
+  ASSERT_TRUE(store->revoke(revoked.info.id, at(1)).ok());
+  store.reset();
+  execute("ALTER TABLE keys DROP COLUMN role; PRAGMA user_version=1;");
+  open();
+  ASSERT_EQ(store->list(kAudio).size(), 2U);
+  EXPECT_EQ(store->list(kAudio)[0].role, Role::Infer);
+  const auto identity = store->snapshot()->authenticate(old.key, at(2));
+  ASSERT_TRUE(identity.ok());
+  EXPECT_EQ(identity->role, Role::Infer);
+  EXPECT_EQ(who(revoked.key), "InvalidKey");
+  const NewKey observer = make(kAudio, {}, Role::Observe);  // and the file takes the new ones
+  open();
+  EXPECT_EQ(store->snapshot()->authenticate(observer.key, at(2))->role, Role::Observe);
+}
+
+TEST_F(KeysTest, AKeyHasTheRoleThatItWasMadeWithAlsoAfterRotation) {
+  for (const Role role : kKeyRoles) {
+    const NewKey key = make(kAudio, {}, role);
+    const auto rotated = store->rotate(key.info.id, Seconds(0), at(1));
+    ASSERT_TRUE(rotated.ok());
+    open();
+    EXPECT_EQ(store->snapshot()->authenticate(rotated->key, at(2))->role, role);
+  }
+}
+
+// Somebody who may write the file gives himself no more than a key can have.
+TEST_F(KeysTest, ARoleThatNoKeyCanHaveIsDamage) {
+  make();
+  for (const char* role : {"platform-admin", "", "root"}) {
+    store.reset();
+    execute(std::string("UPDATE keys SET role='") + role + "'");
+    EXPECT_EQ(openError(), "KeysCorrupt") << role;
+  }
+}
+
+TEST_F(KeysTest, AnIdentityHoldsAsLongAsItsSecret) {
+  const NewKey rotated = make();
+  const NewKey revoked = make();
+  const NewKey brief = make(kAudio, Seconds(10));
+  std::vector<Identity> identities;
+  for (const NewKey* key : {&rotated, &revoked, &brief}) identities.push_back(*store->snapshot()->authenticate(key->key, at(1)));
+  const auto valid = [&](int seconds) {
+    std::string out;
+    for (const Identity& identity : identities) out += store->snapshot()->stillValid(identity, at(seconds)) ? 'y' : 'n';
+    return out;
+  };
+  EXPECT_EQ(valid(2), "yyy");
+  ASSERT_TRUE(store->rotate(rotated.info.id, Seconds(3), at(2)).ok());
+  ASSERT_TRUE(store->revoke(revoked.info.id, at(2)).ok());
+  EXPECT_EQ(valid(4), "yny");
+  EXPECT_EQ(valid(5), "nny");
+  EXPECT_EQ(valid(10), "nnn");
 }
 
 TEST_F(KeysTest, AWriteThatFailsChangesNothing) {
@@ -362,7 +426,7 @@ TEST_F(KeysTest, AWriteThatFailsChangesNothing) {
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
   const rlimit none{1, before.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &none);
-  const auto made = store->create(kAudio, "x", {}, at(1));
+  const auto made = store->create(kAudio, Role::Infer, "x", {}, at(1));
   const Status revoked = store->revoke(key.info.id, at(1));
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
@@ -399,7 +463,7 @@ TEST_F(KeysTest, AcknowledgedWritesSurviveKillMinusNine) {
       auto opened = KeyStore::open(folder);
       if (!opened.ok()) ::_exit(1);
       while (true) {
-        const auto made = (*opened)->create(kAudio, "kill", {}, at(0));
+        const auto made = (*opened)->create(kAudio, Role::Infer, "kill", {}, at(0));
         if (!made.ok() || ::write(pipe[1], made->key.data(), kKeyLength) != static_cast<ssize_t>(kKeyLength)) ::_exit(1);
       }
     }

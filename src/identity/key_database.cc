@@ -19,7 +19,7 @@
 namespace coterie::identity {
 
 namespace {
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 
 std::string errnoText() { return std::generic_category().message(errno); }
 
@@ -191,12 +191,16 @@ Status KeyStore::Database::prepareSchema() {
             "PRAGMA user_version=1;");
     if (!status) return status;
   }
+  // 2: keys have roles. Those of before could infer and read what the gateway shows of models: that is what `infer` may.
+  if (version < 2) {
+    if (auto status = run("ALTER TABLE keys ADD COLUMN role TEXT NOT NULL DEFAULT 'infer'; PRAGMA user_version=2;"); !status) return status;
+  }
   return run("COMMIT");
 }
 
 Result<std::vector<KeyRecord>> KeyStore::Database::readAll() {
   Statement statement(handle_,
-                      "SELECT id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac FROM keys ORDER BY tenant,created,id");
+                      "SELECT id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac,role FROM keys ORDER BY tenant,created,id");
   std::vector<KeyRecord> keys;
   int code = statement.step();
   for (; code == SQLITE_ROW; code = statement.step()) {
@@ -210,6 +214,9 @@ Result<std::vector<KeyRecord>> KeyStore::Database::readAll() {
     key.rotated = statement.time(6);
     key.formerUntil = statement.time(7);
     if (!statement.mac(8, key.mac) || !statement.mac(9, key.formerMac)) return failure(SQLITE_CORRUPT);
+    const auto role = roleNamed(statement.text(10));
+    if (!role || *role == Role::PlatformAdmin) return failure(SQLITE_CORRUPT);
+    key.role = *role;
     keys.push_back(std::move(key));
   }
   if (code != SQLITE_DONE) return failure(code);
@@ -219,7 +226,7 @@ Result<std::vector<KeyRecord>> KeyStore::Database::readAll() {
 Status KeyStore::Database::put(const KeyRecord& key) {
   Statement statement(
       handle_,
-      "INSERT OR REPLACE INTO keys(id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac) VALUES(?,?,?,?,?,?,?,?,?,?)");
+      "INSERT OR REPLACE INTO keys(id,tenant,label,created,expires,revoked,rotated,former_until,mac,former_mac,role) VALUES(?,?,?,?,?,?,?,?,?,?,?)");
   statement.bind(1, key.id);
   statement.bind(2, key.tenant.value);
   statement.bind(3, key.label);
@@ -230,6 +237,7 @@ Status KeyStore::Database::put(const KeyRecord& key) {
   statement.bind(8, key.formerUntil);
   statement.bind(9, key.mac);
   statement.bind(10, key.formerMac);
+  statement.bind(11, std::string(roleName(key.role)));
   const int code = statement.step();
   return code == SQLITE_DONE ? Status() : Status(failure(code));
 }

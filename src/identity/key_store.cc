@@ -20,7 +20,9 @@ constexpr Seconds kBrief = std::chrono::hours(1);
 
 WallTime after(WallTime now, Seconds delay) { return {now.micros + Micros(std::clamp(delay, Seconds{}, kLongestTime)).count()}; }
 
-KeyInfo infoOf(const KeyRecord& key) { return {key.id, key.tenant, key.label, key.created, key.expires, key.revoked, key.rotated, key.formerUntil}; }
+KeyInfo infoOf(const KeyRecord& key) {
+  return {key.id, key.tenant, key.role, key.label, key.created, key.expires, key.revoked, key.rotated, key.formerUntil};
+}
 
 // Never for being expired alone: the clock may have jumped, and may go back.
 bool forgettable(const KeyRecord& key, WallTime now) {
@@ -29,14 +31,15 @@ bool forgettable(const KeyRecord& key, WallTime now) {
   return after(*key.revoked, brief ? kBrief : kKeepRevoked) <= now;
 }
 
-Error notFound(const std::string& id) {
-  return {Code::NotFound, "KeyNotFound",
-          fmt::format("there is no API key with id \"{}\"; `coterie key list` shows them (the id is the part after ctk_)", id)};
-}
 bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
 }
 }  // namespace
+
+Error keyNotFound(const std::string& id) {
+  return {Code::NotFound, "KeyNotFound",
+          fmt::format("there is no API key with id \"{}\"; `coterie key list` shows them (the id is the part after ctk_)", id)};
+}
 
 Result<std::unique_ptr<KeyStore>> KeyStore::open(const std::string& folder) {
   auto database = Database::open(folder + "/keys.db");
@@ -98,8 +101,12 @@ Status KeyStore::forgetOld(WallTime now) {
   return {};
 }
 
-Result<NewKey> KeyStore::create(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime, WallTime now) {
+Result<NewKey> KeyStore::create(const TenantName& tenant, Role role, const std::string& label, std::optional<Seconds> lifetime, WallTime now) {
   if (tenant.empty()) return Error{Code::InvalidArgument, "InvalidKeyField", "a key belongs to a tenant: name one"};
+  if (std::find(kKeyRoles.begin(), kKeyRoles.end(), role) == kKeyRoles.end()) {
+    return Error{Code::InvalidArgument, "InvalidKeyField",
+                 fmt::format("role: no key can be {}; choose observe, infer or tenant-admin", roleName(role))};
+  }
   if (label.size() > kLongestLabel || !printable(label)) {
     return Error{Code::InvalidArgument, "InvalidKeyField", fmt::format("a key's label has at most {} printable characters", kLongestLabel)};
   }
@@ -111,6 +118,7 @@ Result<NewKey> KeyStore::create(const TenantName& tenant, const std::string& lab
   } while (find(key.id) != nullptr);
   const std::string secret = randomSecret();
   key.tenant = tenant;
+  key.role = role;
   key.label = label;
   key.created = now;
   if (lifetime) key.expires = after(now, *lifetime);
@@ -129,17 +137,17 @@ std::vector<KeyInfo> KeyStore::list(const std::optional<TenantName>& tenant) con
   return found;
 }
 
-Result<NewKey> KeyStore::rotate(const std::string& id, Seconds grace, WallTime now) {
+Result<NewKey> KeyStore::rotate(const std::string& id, Seconds overlap, WallTime now) {
   if (auto status = forgetOld(now); !status) return status.error();
   const KeyRecord* present = find(id);
-  if (present == nullptr) return notFound(id);
+  if (present == nullptr) return keyNotFound(id);
   if (present->revoked) return Error{Code::Conflict, "KeyRevoked", fmt::format("API key {} is revoked and stays so: create a new one", id)};
   if (present->expires && *present->expires <= now)
     return Error{Code::Conflict, "KeyExpired", fmt::format("API key {} has expired: create a new one", id)};
   KeyRecord key = *present;
   const std::string secret = randomSecret();
   key.formerMac = key.mac;
-  key.formerUntil = grace > Seconds{} ? std::optional(after(now, grace)) : std::nullopt;
+  key.formerUntil = overlap > Seconds{} ? std::optional(after(now, overlap)) : std::nullopt;
   key.mac = hasher_->mac(secret);
   key.rotated = now;
   if (auto status = write(key); !status) return status.error();
@@ -148,7 +156,7 @@ Result<NewKey> KeyStore::rotate(const std::string& id, Seconds grace, WallTime n
 
 Status KeyStore::revoke(const std::string& id, WallTime now) {
   const KeyRecord* present = find(id);
-  if (present == nullptr) return notFound(id);
+  if (present == nullptr) return keyNotFound(id);
   if (present->revoked) return {};
   KeyRecord key = *present;
   key.revoked = now;

@@ -27,6 +27,7 @@ namespace coterie::identity {
 struct KeyInfo {  // what a list shows
   std::string id;
   TenantName tenant;
+  Role role{Role::Infer};
   std::string label;
   WallTime created;
   std::optional<WallTime> expires;
@@ -40,6 +41,9 @@ struct NewKey {
   std::string key;  // the only time that it is seen
 };
 
+// NotFound/KeyNotFound, for whoever must answer as if a key did not exist.
+[[nodiscard]] Error keyNotFound(const std::string& id);
+
 class KeyStore {
  public:
   // Makes the files if they are not there. `folder` must exist.
@@ -48,12 +52,13 @@ class KeyStore {
   KeyStore(const KeyStore&) = delete;
   KeyStore& operator=(const KeyStore&) = delete;
 
-  // label: at most 64 printable characters. lifetime: none = does not expire. Forgets keys that were revoked 30 days ago, and an hour ago those whose
-  // lifetime was at most an hour.
-  [[nodiscard]] Result<NewKey> create(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime, WallTime now);
+  // role: one of kKeyRoles. label: at most 64 printable characters. lifetime: none = does not expire. Forgets keys that were revoked 30 days ago, and
+  // an hour ago those whose lifetime was at most an hour.
+  [[nodiscard]] Result<NewKey> create(const TenantName& tenant, Role role, const std::string& label, std::optional<Seconds> lifetime, WallTime now);
   [[nodiscard]] std::vector<KeyInfo> list(const std::optional<TenantName>& tenant) const;  // by tenant, then creation
-  // A new secret under the same id; the one it had is valid for `grace` more (0: at once not). A still older one ends now. Forgets as create() does.
-  [[nodiscard]] Result<NewKey> rotate(const std::string& id, Seconds grace, WallTime now);
+  // A new secret under the same id; the one it had is valid for `overlap` more (0: at once not). A still older one ends now. Forgets as create()
+  // does.
+  [[nodiscard]] Result<NewKey> rotate(const std::string& id, Seconds overlap, WallTime now);
   [[nodiscard]] Status revoke(const std::string& id, WallTime now);
   // All of a tenant's, when it is deleted: a later tenant of that name does not inherit them. The number revoked.
   [[nodiscard]] Result<int> revokeAll(const TenantName& tenant, WallTime now);

@@ -52,20 +52,32 @@ KeyTable::KeyTable(std::shared_ptr<const Hasher> hasher, std::vector<KeyRecord> 
   nobody_.revoked = WallTime{};
 }
 
+namespace {
+// Both secrets are always compared, whatever else is known of the key.
+bool matches(const KeyRecord& record, const Mac& mac, WallTime now) {
+  const bool present = CRYPTO_memcmp(mac.data(), record.mac.data(), mac.size()) == 0;
+  const bool former = CRYPTO_memcmp(mac.data(), record.formerMac.data(), mac.size()) == 0;
+  const bool inOverlap = record.formerUntil.has_value() && now < *record.formerUntil;
+  const bool alive = !record.revoked.has_value() && (!record.expires.has_value() || now < *record.expires);
+  return alive && (present || (former && inOverlap));
+}
+}  // namespace
+
 Result<Identity> KeyTable::authenticate(std::string_view key, WallTime now) const {
   const auto parts = parseKey(key);
   if (!parts) return parts.error();
   const auto found = keys_.find(parts->id);
   const KeyRecord& record = found == keys_.end() ? nobody_ : found->second;
   const Mac mac = hasher_->mac(parts->secret);
-  const bool present = CRYPTO_memcmp(mac.data(), record.mac.data(), mac.size()) == 0;
-  const bool former = CRYPTO_memcmp(mac.data(), record.formerMac.data(), mac.size()) == 0;
-  const bool inGrace = record.formerUntil.has_value() && now < *record.formerUntil;
-  const bool alive = !record.revoked.has_value() && (!record.expires.has_value() || now < *record.expires);
-  if (!alive || (!present && !(former && inGrace))) {
+  if (!matches(record, mac, now)) {
     return Error{Code::Unauthenticated, "InvalidKey", "the API key is unknown, expired or revoked; `coterie key create` makes a new one"};
   }
-  return Identity{record.tenant, record.id};
+  return Identity{record.tenant, record.role, record.id, record.expires, mac};
+}
+
+bool KeyTable::stillValid(const Identity& identity, WallTime now) const {
+  const auto found = keys_.find(identity.keyId);
+  return found != keys_.end() && matches(found->second, identity.mac, now);
 }
 
 }  // namespace coterie::identity

@@ -2,7 +2,7 @@
 //
 // A key is found by its id and its secret compared as HMAC-SHA-256(pepper, secret) in constant time. An unknown id takes the same path against a key
 // that cannot match, so time tells nobody which ids exist; unknown, wrong, revoked and expired answer alike. Each key may have a former secret that
-// is valid until the end of its grace (rotation); both are always compared. authenticate(): O(1), about a microsecond, one small allocation inside
+// is valid until the end of its overlap (rotation); both are always compared. authenticate(): O(1), about a microsecond, one small allocation inside
 // OpenSSL. Thread-safe: const after construction.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/ids.h"
+#include "model/role.h"
 
 namespace coterie::identity {
 
@@ -27,6 +28,7 @@ using Pepper = std::array<std::uint8_t, 32>;
 struct KeyRecord {
   std::string id;
   TenantName tenant;
+  Role role{Role::Infer};
   std::string label;  // for people: "ci", "laptop of ..."
   WallTime created;
   std::optional<WallTime> expires;
@@ -53,7 +55,10 @@ class Hasher {
 
 struct Identity {
   TenantName tenant;
+  Role role{Role::Infer};
   std::string keyId;  // for logs
+  std::optional<WallTime> expires;
+  Mac mac{};  // of the secret that was shown, for stillValid(); no secret itself
 };
 
 class KeyTable {
@@ -62,6 +67,8 @@ class KeyTable {
 
   // Unauthenticated with reason MalformedKey, KeyChecksumMismatch (both: the caller's own typing) or InvalidKey (everything else).
   [[nodiscard]] Result<Identity> authenticate(std::string_view key, WallTime now) const;
+  // Would the secret that this identity was given for still do? For answers that go on. O(1), no hashing.
+  [[nodiscard]] bool stillValid(const Identity& identity, WallTime now) const;
 
  private:
   struct Hash {

@@ -91,7 +91,7 @@ TEST(NodeTop, ShowsContainersHomesUseWaitingThrottlingAndHints) {
   std::ostringstream out, err;
   std::istringstream in;
   const cli::Terminal terminal{in, out, err, false, false, 80, {}};
-  cli::Context context{terminal, "", nullptr, {}};
+  cli::Context context{terminal, "", nullptr};
   cli::printNodeTop(context, reportValue(reportOf("docker 3f2a")));
   for (const char* words : {"enforcing; CPUs 0-3", "docker 3f2a", "2-3", "1.50", "2.50", "not taken up", "25%", "3/10s, quota 0.50 -> 2.00", "2.0Mi",
                             "nothing was found of blue/s"})

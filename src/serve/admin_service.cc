@@ -35,8 +35,8 @@ MilliCpu homeOf(const agent::GroupView& group) {
   return MilliCpu(1000LL * home.count());
 }
 // What stands between the plan and the kernel.
-void sayTroubles(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) {
-  const std::string rivals = view.rivals.empty() ? "" : "; running here: " + view.rivals;
+void sayTroubles(const agent::GroupView& group, const std::string& running, admin::Explanation& explanation) {
+  const std::string rivals = running.empty() ? "" : "; running here: " + running;
   for (const auto& container : group.containers) {
     const std::string name = "instance " + std::to_string(container.instance.value);
     const std::string now = container.observed && !container.observed->home.empty() ? container.observed->home.toString() : "others";
@@ -51,11 +51,11 @@ void sayTroubles(const agent::GroupView& group, const agent::DrcView& view, admi
 
 Result<controller::ServiceSummary> AdminService::find(const ServiceName& service) const {
   auto summary = parts_.reconciler.summary(service);
-  if (!summary) return Error{Code::NotFound, "ServiceNotFound", "no ModelService " + service.path() + "; `coterie get modelservices -A` lists them"};
+  if (!summary) return admin::serviceNotFound(service);
   return *std::move(summary);
 }
 
-Result<admin::Explanation> AdminService::explain(const ServiceName& service) const {
+Result<admin::Explanation> AdminService::explain(const ServiceName& service, const std::optional<TenantName>& eyes) const {
   const auto summary = find(service);
   if (!summary) return summary.error();
   admin::Explanation explanation;
@@ -70,7 +70,7 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   for (const auto& obstacle : summary->obstacles) explanation.whyNotMore.push_back({obstacle.reason, obstacle.message});
   const agent::DrcView view = parts_.drc.view();
   if (const auto group = parts_.drc.explainGroup(summary->group)) {
-    explainCpus(*group, view, explanation);
+    explainCpus(*group, view, eyes, explanation);
     if (group->spec.isolation != Isolation::None) {
       explanation.isolation = isolationName(group->spec.isolation);  // what is in force; one that was refused is among the obstacles
       explanation.whyThese.push_back(
@@ -83,7 +83,8 @@ Result<admin::Explanation> AdminService::explain(const ServiceName& service) con
   return explanation;
 }
 
-void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) const {
+void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcView& view, const std::optional<TenantName>& eyes,
+                               admin::Explanation& explanation) const {
   explanation.entitlement = group.entitlement;
   explanation.demand = group.demand;
   CpuSet home;
@@ -100,15 +101,15 @@ void AdminService::explainCpus(const agent::GroupView& group, const agent::DrcVi
     explanation.whyThese.push_back(
         {"SharedPool", "services entitled to less than one CPU share the pool, CPUs " + view.pool.toString() + ", each by its weight"});
   }
-  ReasonTexts texts = explainReasons(group.reasons, explanation.tenant, [this](GroupId id) {
+  ReasonTexts texts = explainReasons(group.reasons, explanation.tenant, [this, &eyes, &group](GroupId id) {
     const auto other = parts_.drc.explainGroup(id);
-    return other ? other->spec.service.path() : std::string();
+    return other && (!eyes || other->spec.tenant == group.spec.tenant) ? other->spec.service.path() : std::string();
   });
   const auto append = [](std::vector<admin::Because>& to, std::vector<admin::Because>& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(explanation.whyThese, texts.whyThese);
   append(explanation.whyThisMany, texts.whyThisMany);
   append(explanation.whyNotMore, texts.whyNotMore);
-  sayTroubles(group, view, explanation);
+  sayTroubles(group, eyes ? std::string() : view.rivals, explanation);
   for (const auto& caveat : view.caveats) explanation.whyThese.push_back({"Enforcement", view.controller + ": " + caveat});
   if (!group.cacheClass.empty()) explanation.whyThese.push_back({"CacheClass", group.cacheClass});
   for (const auto& condition : view.classes.conditions) explanation.whyThese.push_back({"CacheClasses", condition});
@@ -217,15 +218,23 @@ Status AdminService::setDrc(admin::DrcMode mode) {
   return {};
 }
 
-Result<identity::NewKey> AdminService::createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) {
-  return parts_.keys.create(tenant, label, lifetime, parts_.loop.clock().wall());
+Result<identity::NewKey> AdminService::createKey(const TenantName& tenant, Role role, const std::string& label, std::optional<Seconds> lifetime) {
+  return parts_.keys.create(tenant, role, label, lifetime, parts_.loop.clock().wall());
 }
 
-Result<identity::NewKey> AdminService::rotateKey(const std::string& id, Seconds grace) {
-  return parts_.keys.rotate(id, grace, parts_.loop.clock().wall());
+Result<identity::NewKey> AdminService::rotateKey(const std::string& id, Seconds overlap) {
+  return parts_.keys.rotate(id, overlap, parts_.loop.clock().wall());
 }
 
 Status AdminService::revokeKey(const std::string& id) { return parts_.keys.revoke(id, parts_.loop.clock().wall()); }
+
+Result<identity::Identity> AdminService::authenticate(std::string_view key) const {
+  return parts_.keys.snapshot()->authenticate(key, parts_.loop.clock().wall());
+}
+
+bool AdminService::stillValid(const identity::Identity& identity) const {
+  return parts_.keys.snapshot()->stillValid(identity, parts_.loop.clock().wall());
+}
 
 Status AdminService::revokeAllKeys(const TenantName& tenant) {
   const auto revoked = parts_.keys.revokeAll(tenant, parts_.loop.clock().wall());

@@ -30,16 +30,19 @@ class AdminService final : public admin::AdminBackend {
   AdminService(Parts parts, admin::VersionInfo version) : parts_(parts), version_(std::move(version)) { tick(); }
 
   [[nodiscard]] admin::VersionInfo version() const override { return version_; }
-  [[nodiscard]] Result<admin::Explanation> explain(const ServiceName& service) const override;
+  [[nodiscard]] Result<admin::Explanation> explain(const ServiceName& service, const std::optional<TenantName>& eyes) const override;
   [[nodiscard]] Result<std::vector<admin::InstanceInfo>> instances(const ServiceName& service) const override;
   [[nodiscard]] admin::TopReport top() const override;
   [[nodiscard]] Result<admin::LogPage> logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const override;
   [[nodiscard]] admin::DrcMode drc() const override { return parts_.drc.view().frozen ? admin::DrcMode::Off : admin::DrcMode::On; }
   [[nodiscard]] Status setDrc(admin::DrcMode mode) override;
-  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, const std::string& label, std::optional<Seconds> lifetime) override;
+  [[nodiscard]] Result<identity::NewKey> createKey(const TenantName& tenant, Role role, const std::string& label,
+                                                   std::optional<Seconds> lifetime) override;
   [[nodiscard]] std::vector<identity::KeyInfo> listKeys(const std::optional<TenantName>& tenant) const override { return parts_.keys.list(tenant); }
-  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds grace) override;
+  [[nodiscard]] Result<identity::NewKey> rotateKey(const std::string& id, Seconds overlap) override;
   [[nodiscard]] Status revokeKey(const std::string& id) override;
+  [[nodiscard]] Result<identity::Identity> authenticate(std::string_view key) const override;
+  [[nodiscard]] bool stillValid(const identity::Identity& identity) const override;
   [[nodiscard]] Status revokeAllKeys(const TenantName& tenant) override;
   [[nodiscard]] Bytes measuredMemory(const ServiceName& service) const override;
   [[nodiscard]] int unitCpus(Isolation isolation) const override { return parts_.bridge.isolationTerms(isolation).unitCpus; }
@@ -51,7 +54,8 @@ class AdminService final : public admin::AdminBackend {
     MilliCpu use, lentRate, borrowedRate;
   };
   [[nodiscard]] Result<controller::ServiceSummary> find(const ServiceName& service) const;
-  void explainCpus(const agent::GroupView& group, const agent::DrcView& view, admin::Explanation& explanation) const;
+  void explainCpus(const agent::GroupView& group, const agent::DrcView& view, const std::optional<TenantName>& eyes,
+                   admin::Explanation& explanation) const;
   void tick();
   void measure(const agent::GroupView& group);
 

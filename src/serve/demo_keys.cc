@@ -14,13 +14,13 @@ Result<identity::NewKey> renew(identity::KeyStore& keys, const TenantName& tenan
   std::optional<std::string> kept;
   for (const identity::KeyInfo& old : keys.list(tenant)) {
     if (old.label != kLabel || old.revoked) continue;
-    if (!kept && !old.expires) {
+    if (!kept && !old.expires && old.role == Role::Infer) {
       kept = old.id;
       continue;
     }
     if (const Status revoked = keys.revoke(old.id, now); !revoked) return revoked.error();
   }
-  return kept ? keys.rotate(*kept, Seconds(0), now) : keys.create(tenant, kLabel, std::nullopt, now);
+  return kept ? keys.rotate(*kept, Seconds(0), now) : keys.create(tenant, Role::Infer, kLabel, std::nullopt, now);
 }
 
 }  // namespace

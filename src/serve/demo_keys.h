@@ -1,4 +1,4 @@
-// The keys of `serve --demo-keys`: one per tenant under the label "quickstart", new at each start.
+// The keys of `serve --demo-keys`: one per tenant, of role infer, under the label "quickstart", new at each start.
 //
 // A tenant's key keeps its id and gets a new secret; the one it had is refused at once. So a list grows by nothing at a start, however often that is.
 // Others of that label that are valid without end, or for a while, are revoked. Errors: those of identity::KeyStore. Thread rule: control loop.

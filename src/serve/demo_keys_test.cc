@@ -57,17 +57,18 @@ TEST_F(DemoKeysTest, StartsLeaveOneKeyOfATenantAndTheLastSecretAloneIsValid) {
 }
 
 TEST_F(DemoKeysTest, OthersOfThatLabelAreRevokedAndThoseOfOtherLabelsStay) {
-  const auto mine = store_->create(kAudio, "mine", std::nullopt, day(0));
-  const auto brief = store_->create(kAudio, "quickstart", Seconds(86'400 * 300), day(0));
-  const auto first = store_->create(kAudio, "quickstart", std::nullopt, day(1));
-  const auto second = store_->create(kAudio, "quickstart", std::nullopt, day(2));
-  ASSERT_TRUE(mine.ok() && brief.ok() && first.ok() && second.ok());
+  const auto mine = store_->create(kAudio, Role::Infer, "mine", std::nullopt, day(0));
+  const auto brief = store_->create(kAudio, Role::Infer, "quickstart", Seconds(86'400 * 300), day(0));
+  const auto observer = store_->create(kAudio, Role::Observe, "quickstart", std::nullopt, day(0));  // rotated, it could not infer
+  const auto first = store_->create(kAudio, Role::Infer, "quickstart", std::nullopt, day(1));
+  const auto second = store_->create(kAudio, Role::Infer, "quickstart", std::nullopt, day(2));
+  ASSERT_TRUE(mine.ok() && brief.ok() && observer.ok() && first.ok() && second.ok());
   const std::vector<DemoKey> made = start(3);
   EXPECT_TRUE(speaks(made.front(), 3));
   EXPECT_TRUE(speaks({kAudio, mine->key}, 3));
-  for (const auto& gone : {brief, first, second}) EXPECT_FALSE(speaks({kAudio, gone->key}, 3));
+  for (const auto& gone : {brief, observer, first, second}) EXPECT_FALSE(speaks({kAudio, gone->key}, 3));
   // What was revoked is listed for a month, as of any key, and then forgotten.
-  EXPECT_EQ(store_->list(kAudio).size(), 4U);
+  EXPECT_EQ(store_->list(kAudio).size(), 5U);
   start(34);
   EXPECT_EQ(store_->list(kAudio).size(), 2U);
 }

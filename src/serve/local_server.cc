@@ -234,10 +234,10 @@ Status LocalServer::Parts::buildGateway() {
     record = std::move(file).value();
     wanted.record = [this](std::string_view bytes) { record->append(bytes); };
   }
-  gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<TenantName> {
+  gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<gateway::Caller> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
     if (!identity) return identity.error();
-    return std::move(identity->tenant);
+    return gateway::Caller{std::move(identity->tenant), identity->role};
   });
   bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, workerSide(*runtime), *store,
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
@@ -297,7 +297,7 @@ Status LocalServer::Parts::buildAdmin() {
   metricsServer = std::move(metricsListener).value();
   version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
   adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);
-  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService);
+  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService, ::geteuid());
   auto adminListener = http::Server::listenUnix(control, options.state + "/admin.sock", {}, *adminHandler);
   if (!adminListener) return adminListener.error();
   adminServer = std::move(adminListener).value();

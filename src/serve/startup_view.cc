@@ -117,6 +117,7 @@ void StartupView::ready(const std::vector<controller::ServiceSummary>& services,
     fmt::print(out_, "{:<12} {:<18} {:>4} / {:<2}  {:<18} {:<16} {}/v2/models/{}\n", service.tenant.value, service.name.name, service.serving,
                service.desired, placeText(groupOf(service, groups)), objectiveText(service), url, service.name.name);
   }
+  // The key reaches curl by standard input: its words are seen by everybody who lists the machine's processes.
   for (const auto& key : keys) {
     fmt::print(out_, "\n{}As tenant {}:{}\n  export COTERIE_URL={} COTERIE_KEY={}\n", bold, key.tenant.value, plain, url, key.key);
     bool any = false;
@@ -124,9 +125,9 @@ void StartupView::ready(const std::vector<controller::ServiceSummary>& services,
       const std::string body = examples.bodyFor(service.name);
       if (service.tenant != key.tenant || service.serving == 0 || body.empty()) continue;
       any = true;
-      fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" $COTERIE_URL/v2/models/{}/infer {}\n", service.name.name, body);
+      fmt::print(out_, "  curl -s $COTERIE_URL/v2/models/{}/infer -H @- <<< \"Authorization: Bearer $COTERIE_KEY\" {}\n", service.name.name, body);
     }
-    if (!any) fmt::print(out_, "  curl -s -H \"Authorization: Bearer $COTERIE_KEY\" -X POST $COTERIE_URL/v2/repository/index\n");
+    if (!any) fmt::print(out_, "  curl -s -X POST $COTERIE_URL/v2/repository/index -H @- <<< \"Authorization: Bearer $COTERIE_KEY\"\n");
   }
   const std::string command = programName() + " --state " + stateFolder;
   const std::string sample = services.empty() ? "NAMESPACE/SERVICE" : services.front().name.path();

@@ -253,8 +253,8 @@ class Server:
     def apply(self, *objects, **options):
         return self.ok("apply", "-f", "-", stdin=yaml_of(*objects), **options)
 
-    def key(self, tenant):
-        return self.ok("key", "create", tenant).strip()
+    def key(self, tenant, role="infer"):
+        return self.ok("key", "create", tenant, "--role", role).strip()
 
     def service(self, name):
         """Of namespace/name: the object as `get -o json` prints it."""
@@ -288,11 +288,11 @@ class Server:
         host, _, port = self.url.rpartition("://")[2].rpartition(":")
         return http.client.HTTPConnection(host, int(port), timeout=timeout)
 
-    def admin(self, method, path, value=None):
-        """Straight to the admin socket: one request, one answer."""
+    def admin(self, method, path, value=None, key=None):
+        """Straight to the admin socket: one request, one answer; with a key, as that key."""
         connection = UnixConnection(self.state / "admin.sock")
         try:
-            return ask(connection, method, path, None if value is None else json.dumps(value))
+            return ask(connection, method, path, None if value is None else json.dumps(value), bearer(key))
         finally:
             connection.close()
 

@@ -83,7 +83,8 @@ class Bench {
   Bench(testing::HttpLoad& load, int connections)
       : load_(load),
         connections_(connections),
-        gateway_(loop_, gateway::GatewayOptions{}, [](std::string_view) -> Result<TenantName> { return TenantName("tenant"); }),
+        gateway_(loop_, gateway::GatewayOptions{},
+                 [](std::string_view) -> Result<gateway::Caller> { return gateway::Caller{TenantName("tenant"), Role::Infer}; }),
         null_(loop_, {{{"INPUT0", ElementType::Fp32, {kDynamic, kDynamic}, false}}, {{"OUTPUT0", ElementType::Fp32, {kDynamic, 1}, false}}},
               connections),
         workers_(std::make_unique<Workers>(loop_, gateway_)) {

@@ -23,8 +23,9 @@ class WithWorkers : public ::testing::Test {
   void SetUp() override {
     if (::access(Workers::runtimeLibrary().c_str(), R_OK) != 0)
       GTEST_SKIP() << "no ONNX Runtime at " << Workers::runtimeLibrary() << " (./dev setup fetches it)";
-    gateway_ = std::make_unique<gateway::Gateway>(loop_, gateway::GatewayOptions{},
-                                                  [](std::string_view) -> Result<TenantName> { return TenantName("tenant"); });
+    gateway_ = std::make_unique<gateway::Gateway>(loop_, gateway::GatewayOptions{}, [](std::string_view) -> Result<gateway::Caller> {
+      return gateway::Caller{TenantName("tenant"), Role::Infer};
+    });
     gateway_->setTenant(TenantName("tenant"), {{"space"}, 100, {}});
     workers_ = std::make_unique<Workers>(loop_, *gateway_);
     auto server = http::Server::listenTcp(loop_, "127.0.0.1", 0, {}, *gateway_);
