@@ -77,7 +77,8 @@ TEST(ApiKey, IsReadFromEitherHeaderAndNeverOverlooked) {
                                            {{{"X-API-Key", "k"}}, "k", true, false},
                                            {{{"Authorization", "Basic k"}}, "", true, false},
                                            {{{"Authorization", "Basic k"}, {"X-API-Key", "k"}}, "k", true, false},
-                                           {{{"Authorization", "Bearer a"}, {"X-API-Key", "b"}}, "a", true, false},
+                                           {{{"Authorization", "Bearer a"}, {"X-API-Key", "b"}}, "a", true, true},
+                                           {{{"Authorization", "Bearer a"}, {"X-API-Key", "a"}}, "a", true, false},
                                            {{{"Authorization", ""}}, "", true, false},
                                            {{{"X-API-Key", "a"}, {"x-api-key", "b"}}, "a", true, true},
                                            {{{"Cookie", "k"}}, "", false, false}}) {
