@@ -32,6 +32,7 @@
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
 #include "linux/resctrl.h"
+#include "linux/set_limits.h"
 #include "linux/stop_signals.h"
 #include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
@@ -192,6 +193,7 @@ Status AgentRun::begin() {
   ports.closeActuators = [this] { claim_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
   ports.rivals = [] { return linux::cpuRivals(::getpid()); };
+  ports.limitAbove = [](const foreign::FoundContainer& one, const CpuSet& cpus) { return linux::limitAbove(one.pid(), one.name.cgroup, cpus); };
   ports.kubeletIsStatic = [this](const std::string& state) { return kubelet_.isStatic(state); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));

@@ -82,6 +82,8 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
+    // Which set above the container's keeps these CPUs from it, a clause; empty: none. For what is foretold; who enforces knows it of its controller.
+    std::function<std::string(const foreign::FoundContainer&, const CpuSet&)> limitAbove = {};
     ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
   };
 
@@ -119,8 +121,9 @@ class NodeAgent final : private agent::Drc::Listener {
     std::map<InstanceId, CpuSet> homes;
     std::map<InstanceId, CpuSet> held;  // where the kernel lets those run that were placed
     std::set<InstanceId> contested;
-    std::set<InstanceId> stuck;    // a write on them has not returned
-    std::int64_t failedWrites{0};  // of the group, since it came
+    std::map<InstanceId, std::string> limits;  // which set above keeps its home from it, a clause
+    std::set<InstanceId> stuck;                // a write on them has not returned
+    std::int64_t failedWrites{0};              // of the group, since it came
   };
   using Plans = std::map<std::size_t, GroupPlan>;  // by number (group_book.h)
 
@@ -153,6 +156,7 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] bool quiet();
   void submit(PreparedChange change);
   // node_agent_watch.cc
+  [[nodiscard]] std::string limitText(const ContainerReport& container) const;
   void watchNow();
   void watchMembers(const foreign::Roster::Change& change);
   void measureContainer(InstanceId id, const foreign::FoundContainer& container, Instant now, Nanos span);

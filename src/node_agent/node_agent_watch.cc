@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "node_agent/node_agent.h"
 
@@ -128,6 +129,12 @@ std::string NodeAgent::throttleText(InstanceId id, const foreign::FoundContainer
                            : mode_ == Mode::Observe ? "; enforcing would raise it while the container owns more CPUs"
                                                     : "; it has no CPUs of its own, so the quota stays";
   return who + " is throttled by " + quota + then;
+}
+
+std::string NodeAgent::limitText(const ContainerReport& container) const {
+  const char* const cannot = mode_ == Mode::Enforce ? " cannot have " : " could not be given ";
+  const std::string stays = container.now.empty() ? "" : "; it runs on " + cpusNamed(container.now);
+  return container.name + cannot + cpusNamed(container.planned) + ": " + container.limit + stays + ". Widen that cgroup's cpuset.cpus";
 }
 
 HintSeen NodeAgent::hintSeen(InstanceId id, const foreign::Use& last) const {

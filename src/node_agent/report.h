@@ -42,6 +42,7 @@ struct ContainerReport {
   int threads{0};      // that it should use
   std::string heldBy;  // enforcing: "cgroup ...", "affinity"
   bool contested{false};
+  std::string limit;  // which set above keeps what is planned from it, a clause; empty: none
   HintSeen hint{HintSeen::None};
   ContainerWatch::Seen seen;  // what the kernel counts of it, where it does
   MilliCpu quota;             // that throttled it, as it was found; 0: none did
