@@ -351,8 +351,9 @@ GroupView Drc::Impl::viewOf(const GroupRecord& group) const {
       if (const Cpu* found = machine_.findCpu(cpu)) view.grant += found->capacity;
     }
     view.grant += MilliCpu(1000) * container.published.loanLanes;
-    view.containers.push_back({id, container.ready, container.stuckWrites > 0, container.contested, container.wanted.home, container.wanted.loans,
-                               container.wanted.memoryNodes, container.resident, container.waitsForMemory, container.published, std::nullopt});
+    view.containers.push_back({id, container.ready, container.stuckWrites > 0, container.contested || !container.limit.empty(), container.wanted.home,
+                               container.wanted.loans, container.wanted.memoryNodes, container.resident, container.waitsForMemory,
+                               container.published, std::nullopt, container.limit});
   }
   return view;
 }
@@ -406,6 +407,7 @@ void Drc::demandChanged(GroupId group) { impl_->demandChanged(group); }
 MilliCpu Drc::missingForFloor(const GroupSpec& newcomer) const { return impl_->missingForFloor(newcomer); }
 std::optional<allocation::UnitShortage> Drc::unitShortage(const GroupSpec& newcomer) const { return impl_->unitShortage(newcomer); }
 CpuSet Drc::plannedHome(InstanceId instance) const { return impl_->plannedHome(instance); }
+std::string Drc::limitOf(InstanceId instance) const { return impl_->limitOf(instance); }
 std::optional<GroupShare> Drc::shareOf(GroupId id) const { return impl_->shareOf(id); }
 std::map<GroupId, GroupHomes> Drc::homes() const { return impl_->homes(); }
 void Drc::freeze() { impl_->freeze(); }

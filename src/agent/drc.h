@@ -154,7 +154,7 @@ struct ContainerView {
   InstanceId instance;
   bool ready{false};
   bool stuck{false};      // a write on it has not returned
-  bool contested{false};  // somebody else keeps setting its CPUs
+  bool contested{false};  // somebody else keeps setting its CPUs, or `limit`
   CpuSet home;            // wanted
   CpuSet loans;
   CpuSet memoryNodes;          // wanted
@@ -162,6 +162,7 @@ struct ContainerView {
   bool waitsForMemory{false};  // so does this
   LaneAllowance lanes;         // published
   std::optional<ObservedContainer> observed;
+  std::string limit{};  // which set above it does not allow its home, a clause; empty: none
 };
 
 struct GroupView {
@@ -239,6 +240,8 @@ class Drc {
   [[nodiscard]] std::optional<allocation::UnitShortage> unitShortage(const GroupSpec& newcomer) const;
   // The CPUs a starting instance will have (empty: not planned yet).
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
+  // Which set above it keeps it from that, a clause; empty: none. It is not asked for again until that is widened.
+  [[nodiscard]] std::string limitOf(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;  // none: no such group. O(containers)
   [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;          // for who asks often
 

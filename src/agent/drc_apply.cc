@@ -32,7 +32,7 @@ PreparedChange Drc::Impl::prepareStep(const Step& step, int& refused) {
     refused = EBUSY;
     return {};
   }
-  if (refusedTooOften(found->second)) {
+  if ((found->second.refusedFromAbove && limitedFromAbove(found->second)) || refusedTooOften(found->second)) {
     refused = ECANCELED;
     return {};
   }
@@ -371,6 +371,7 @@ bool Drc::Impl::movedByOthers(const ContainerRecord& container, const ObservedCo
 
 // A fight is not won by writing faster: after a few repairs within a minute it is said, and the other's set stands for the rest of that minute.
 bool Drc::Impl::mayRepair(ContainerRecord& container, const ObservedContainer& seen) {
+  if (movedByOthers(container, seen) && limitedFromAbove(container)) return false;
   if (!movedByOthers(container, seen) || static_cast<int>(container.repairs.size()) < config_.repairsPerMinute) return true;
   if (std::exchange(container.contested, true)) return false;
   GroupRecord& group = groups_.at(container.group);
@@ -389,6 +390,10 @@ bool Drc::Impl::refusedTooOften(const ContainerRecord& container) const {
 }
 
 void Drc::Impl::countRefusal(ContainerRecord& container, int error) {
+  if (limitedFromAbove(container)) {
+    container.refusedFromAbove = true;
+    return;
+  }
   container.repairs.push_back(ports_.loop.clock().now());
   if (!refusedTooOften(container) || std::exchange(container.contested, true)) return;
   GroupRecord& group = groups_.at(container.group);
@@ -421,6 +426,7 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
   for (const auto& [id, seen] : observed) {
     ContainerRecord& container = containers_.at(id);
     forgetOldRepairs(container);
+    if (!container.limit.empty()) static_cast<void>(limitedFromAbove(container));
     if (asWanted(container, seen)) continue;
     const bool waits = container.stuckWrites > 0 || container.repairTried || (seen.home.empty() && unplaced == Unplaced::LeaveOut);
     const bool contested = !waits && !mayRepair(container, seen);
@@ -430,6 +436,7 @@ bool Drc::Impl::repairDrift(const Observed& observed, Unplaced unplaced) {
       drifted.push_back(id);
     }
   }
+  announce();  // who turned out to be limited, or is not any more
   std::vector<Step> steps;
   std::vector<int> narrowed;
   for (const InstanceId id : drifted) {

@@ -36,18 +36,20 @@ struct ContainerRecord {
   int ordinal{0};  // among its group's containers, for hints
   int width{1};    // threads of one run: a lane takes so many CPUs
   int stuckWrites{0};
-  bool ready{false};           // its worker answers
-  bool registered{false};      // the controller knows it
-  bool unmade{false};          // a step of it was not made: it is planned again, not repaired
-  bool repairTried{false};     // since the last poll; also set by a failed write
-  bool contested{false};       // its repairs were too many
-  bool waitsForMemory{false};  // until waitsUntil, since it did
+  bool ready{false};             // its worker answers
+  bool registered{false};        // the controller knows it
+  bool unmade{false};            // a step of it was not made: it is planned again, not repaired
+  bool repairTried{false};       // since the last poll; also set by a failed write
+  bool contested{false};         // its repairs were too many
+  bool refusedFromAbove{false};  // the kernel did, for its limit
+  bool waitsForMemory{false};    // until waitsUntil, since it did
   bool announcedOnce{false};
   InstanceRole role;
   CpuSet stuckMayTake;           // homes that writes which have not returned may still set
   std::deque<Instant> repairs;   // of drift, in the last minute
   std::optional<CpuSet> spread;  // its own lanes keep to one CPU each of this set; empty: they float; none: not placed yet
   ContainerRegistration threads;
+  std::string limit{};  // which set above keeps its home from it; empty: none
   Bytes resident;
   Bytes expected;  // once it is loaded
   std::optional<Instant> waitsUntil{};
@@ -110,6 +112,7 @@ class Drc::Impl {
   [[nodiscard]] const allocation::IsolationUnits& isolationUnits() const { return units_; }
   [[nodiscard]] bool settled() const { return !due_ && !current_.batch && lateBatches_.empty(); }
   [[nodiscard]] CpuSet plannedHome(InstanceId instance) const;
+  [[nodiscard]] std::string limitOf(InstanceId instance) const;
   [[nodiscard]] std::optional<GroupShare> shareOf(GroupId id) const;
   [[nodiscard]] std::map<GroupId, GroupHomes> homes() const;
   [[nodiscard]] MilliCpu missingForFloor(const GroupSpec& newcomer) const;
@@ -197,6 +200,9 @@ class Drc::Impl {
   bool mayRepair(ContainerRecord& container, const ObservedContainer& seen);
   [[nodiscard]] bool refusedTooOften(const ContainerRecord& container) const;
   void countRefusal(ContainerRecord& container, int error);
+  // drc_above.cc
+  bool limitedFromAbove(ContainerRecord& container);
+  // drc_apply.cc
   void forgetOldRepairs(ContainerRecord& container);
   void reviewLateBatches();
   // drc_memory.cc

@@ -348,6 +348,31 @@ TEST(Drc, AWriteThatIsRefusedAgainAndAgainIsTriedAFewTimesAMinuteAndSaid) {
   EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
 }
 
+// Docker's parent cgroup had CPU 1 of 0-1 alone: CPU 0 was asked for twelve times a minute, for ever, and nobody was told which cgroup refuses it.
+TEST(Drc, WhatASetAboveDoesNotAllowIsAskedForOnceAndSaidByName) {
+  DrcRig rig(4);
+  rig.add(1, 10);
+  rig.add(2, 20);
+  rig.settle();
+  const CpuSet before = rig.home(10);
+  rig.kernel.limit(InstanceId(10), before);
+  rig.ended(20);
+  rig.loop.advance(100ms);
+  EXPECT_EQ(rig.drc->limitOf(InstanceId(10)), "cgroup /docker allows only " + before.toString()) << "at once";
+  EXPECT_TRUE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+  rig.loop.advance(200s);
+  const GroupView limited = *rig.drc->explainGroup(GroupId(1));
+  EXPECT_EQ(limited.counters.applyErrors, 1) << "the kernel was asked again";
+  EXPECT_EQ(limited.counters.conflicts, 1);
+  EXPECT_EQ(limited.containers[0].limit, "cgroup /docker allows only " + before.toString());
+  EXPECT_EQ(rig.home(10), before);
+  rig.kernel.limit(InstanceId(10), std::nullopt);
+  rig.loop.advance(3s);
+  EXPECT_EQ(rig.home(10).count(), 4) << "widened: it is taken up";
+  EXPECT_EQ(rig.drc->limitOf(InstanceId(10)), "");
+  EXPECT_FALSE(rig.drc->explainGroup(GroupId(1))->containers[0].contested);
+}
+
 TEST(Drc, AFightIsSaidAlsoWhileTheKernelRefusesAnother) {
   DrcRig rig(4);
   for (int group = 1; group <= 3; ++group) rig.add(group, group * 10);

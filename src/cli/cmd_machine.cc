@@ -166,6 +166,7 @@ int show(Context& context, const MachineOptions& options) {
 int record(Context& context, const MachineOptions& options) {
   const auto xml = linux::recordMachine();
   if (!xml.ok()) return context.fail(xml.error());
+  if (options.file == "-") return context.terminal.out << *xml, kOk;
   fs::path path = options.file;
   std::error_code fault;
   if (path.extension() != ".xml") {
@@ -216,7 +217,7 @@ Command makeMachine() {
                    "Machine",
                    "Write this machine as hwloc XML, to be planned for and tested with elsewhere",
                    "coterie machine record -o machine.xml",
-                   {{"-o,--output", "FILE.xml, or a folder that gets a machine.xml", &options->file, {}, Names::Files, true}},
+                   {{"-o,--output", "FILE.xml, a folder that gets a machine.xml, or - for standard output", &options->file, {}, Names::Files, true}},
                    {},
                    [options](Context& context) { return record(context, *options); }};
   Command listed{"list", "Machine", "List the generated machines", "", {}, {}, [](Context& context) { return list(context); }};

@@ -57,6 +57,9 @@ TEST_F(MachineCommand, ShowsAndRecordsWithoutAServer) {
     EXPECT_EQ(again.out, run({"machine", "show", "-o", "json"}).out) << again.err;
   }
   EXPECT_EQ(run({"machine", "record", "-o", folder_ + "none/of/it.xml"}).code, kFailed);
+  EXPECT_EQ(run({"machine", "record", "-o", "-"}).out.rfind("<?xml", 0), 0U);
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  EXPECT_EQ(run({"machine", "show", "--machine", folder_}).code, kFailed);  // a folder without sys is no machine: unreadable, as a broken file is
   EXPECT_NE(run({"machine", "list"}).out.find("epyc-2s-nps4-12-caches-384"), std::string::npos);
   const auto unknown = run({"machine", "show", "--machine", "nothing"});
   EXPECT_EQ(unknown.code, kNotFound);

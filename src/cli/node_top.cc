@@ -7,6 +7,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,11 +69,11 @@ std::string namedAt(const Value& value, std::string_view key) {
   return cpus.ok() && !cpus->empty() ? cpusNamed(*cpus) : "CPUs " + orDash(list);
 }
 
-// Somebody else keeps setting its CPUs, and may just now have set those that it owns.
-std::string contestedText(const Value& container) {
+// Somebody else keeps setting its CPUs, and may just now have set those that it owns; or a cgroup above does not allow them.
+std::string contestedText(const Value& container, const std::string& word) {
   const std::string now = admin::textAt(container, "nowCpus");
-  if (now.empty() || now == admin::textAt(container, "homeCpus")) return "contested";
-  return "contested: it runs on " + namedAt(container, "nowCpus");
+  if (now.empty() || now == admin::textAt(container, "homeCpus")) return word;
+  return word + ": it runs on " + namedAt(container, "nowCpus");
 }
 
 Cell homeCell(const Value& group, const Value& container) {
@@ -80,9 +81,11 @@ Cell homeCell(const Value& group, const Value& container) {
     const std::string level = levelAt(group, "waitsForIsolation");
     return {printable(level.empty() ? "waits" : "waits (isolation " + level + ")"), Style::Doubtful};
   }
-  const bool contested = trueAt(container, "contested");
+  const bool limited = !admin::textAt(container, "limitedBy").empty();
+  const bool contested = trueAt(container, "contested") || limited;
   const bool doubtful = contested || !listAt(group, "notIsolatedYet").empty();
-  return {printable(ownedText(group, container) + (contested ? "; " + contestedText(container) : "")), doubtful ? Style::Doubtful : Style::Plain};
+  return {printable(ownedText(group, container) + (contested ? "; " + contestedText(container, limited ? "not allowed" : "contested") : "")),
+          doubtful ? Style::Doubtful : Style::Plain};
 }
 
 Cell pressureCell(const Value& container) {
@@ -138,10 +141,12 @@ void printNodeTop(const Context& context, const Value& report) {
   const bool enforcing = admin::textAt(report, "mode") == "enforce";
   out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; "
       << printable(namedAt(report, "usableCpus")) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
-      << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
+      << printable(orDash(admin::textAt(report, "reservedCpus")));
+  if (const auto pid = numberAt(report, "agentPid")) out << "; agent: process " << *pid;  // several may observe
+  out << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
   if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {
-    out << styled("the configuration file is refused, the one before it is in force", Style::Bad, colors) << "\n";
+    out << styled("the configuration file is not in force, the one before it is", Style::Bad, colors) << "\n";
     for (const Value& fault : listAt(*configuration, "faults")) {
       if (const std::string* text = fault.asString()) out << "  " << printable(*text) << "\n";
     }
@@ -162,7 +167,18 @@ void printNodeTop(const Context& context, const Value& report) {
   for (const Value& group : listAt(report, "groups")) {
     if (!trueAt(group, "pending")) continue;
     for (const Value& reason : listAt(group, "reasons")) {
-      if (const std::string* text = reason.asString()) out << printable(admin::textAt(group, "name")) << " waits: " << printable(*text) << "\n";
+      const std::string* text = reason.asString();
+      if (text == nullptr) continue;
+      constexpr std::string_view kWaits = "it waits: ";  // said before
+      out << printable(admin::textAt(group, "name")) << " waits: " << printable(text->starts_with(kWaits) ? text->substr(kWaits.size()) : *text)
+          << "\n";
+    }
+  }
+  for (const Value& group : listAt(report, "groups")) {
+    for (const Value& container : listAt(group, "containers")) {
+      if (const std::string limit = admin::textAt(container, "limitedBy"); !limit.empty())
+        out << styled(printable(admin::textAt(group, "name") + ", " + admin::textAt(container, "container") + ": " + limit), Style::Doubtful, colors)
+            << "\n";
     }
   }
   printIsolation(out, report, colors);

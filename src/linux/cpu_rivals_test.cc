@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace coterie::linux {
 namespace {
@@ -40,7 +42,19 @@ TEST(CpuRivals, NamesWhoIsKnownToSetCpus) {
   proc.process("5", "kubelet-like", "kubelet-like\0"s);
   proc.process("6", "bash", "");
   proc.process("self", "kubelet", "");
-  EXPECT_EQ(cpuRivals(900, proc.path()), "coterie (pid 77), coterie (pid 78), kubelet (pid 812), nri-resource-policy (pid 1000)");
+  EXPECT_EQ(cpuRivals(900, proc.path(), std::nullopt), "coterie (pid 77), coterie (pid 78), kubelet (pid 812), nri-resource-policy (pid 1000)");
+}
+
+// An agent that observed beside one that enforced was named as who sets the CPUs, while it was a taskset that nobody knows.
+TEST(CpuRivals, AnAgentThatObservesIsNone) {
+  using namespace std::string_literals;
+  ProcRoot proc;
+  proc.process("77", "coterie", "coterie\0agent\0"s);
+  proc.process("78", "coterie", "coterie\0agent\0--mode\0enforce\0"s);
+  proc.process("79", "coterie", "coterie\0serve\0"s);
+  EXPECT_EQ(cpuRivals(1, proc.path(), std::vector<int>{78}), "coterie (pid 78), coterie (pid 79)");
+  EXPECT_EQ(cpuRivals(1, proc.path(), std::vector<int>{}), "coterie (pid 79)");
+  EXPECT_EQ(cpuRivals(1, proc.path(), std::nullopt), "coterie (pid 77), coterie (pid 78), coterie (pid 79)") << "it cannot be told";
 }
 
 TEST(CpuRivals, WithoutProcessesThereAreNone) { EXPECT_EQ(cpuRivals(1, "/nonexistent"), ""); }

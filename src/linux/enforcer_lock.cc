@@ -75,9 +75,12 @@ struct Rival {
   bool enforces{false};
 };
 
+constexpr std::size_t kLocksOfOneThatEnforces = 3;
+
+std::string lockedDirectory() { return cpusetRoot(readText("/proc/self/mountinfo").value_or("")); }
+
 // One that enforces, else the one of the lowest pid.
 std::optional<Rival> rivalOn(std::uint64_t device, std::uint64_t inode) {
-  constexpr std::size_t kLocksOfOneThatEnforces = 3;
   const std::vector<int> holders = lockHolders(readText("/proc/locks").value_or(""), device, inode);
   std::optional<Rival> first;
   for (std::size_t at = 0, next = 0; at < holders.size(); at = next) {
@@ -127,8 +130,22 @@ std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, s
   return holders;
 }
 
+std::optional<std::vector<int>> enforcers(std::string directory) {
+  if (directory.empty()) directory = lockedDirectory();
+  struct stat status{};
+  const auto locks = readText("/proc/locks");
+  if (directory.empty() || !locks || ::stat(directory.c_str(), &status) != 0) return std::nullopt;
+  const std::vector<int> holders = lockHolders(*locks, status.st_dev, status.st_ino);
+  std::vector<int> found;
+  for (std::size_t at = 0, next = 0; at < holders.size(); at = next) {
+    while (next < holders.size() && holders[next] == holders[at]) ++next;
+    if (next - at >= kLocksOfOneThatEnforces) found.push_back(holders[at]);
+  }
+  return found;
+}
+
 EnforcerClaim::EnforcerClaim(std::string directory) : blind_(!hasDescriptors()) {
-  if (directory.empty()) directory = cpusetRoot(readText("/proc/self/mountinfo").value_or(""));
+  if (directory.empty()) directory = lockedDirectory();
   if (directory.empty()) return;
   UniqueFd would = openFor(directory, O_RDONLY | O_DIRECTORY);
   std::array<UniqueFd, 2> does{openFor(directory, O_RDONLY | O_DIRECTORY), openFor(directory, O_RDONLY | O_DIRECTORY)};

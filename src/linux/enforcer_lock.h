@@ -45,6 +45,9 @@ constexpr Millis kEnforcerPatience{3000};
 
 // Holders of flocks on that inode, as /proc/locks lists them, ascending; one that has several as often. Pure.
 [[nodiscard]] std::vector<int> lockHolders(std::string_view procLocks, std::uint64_t device, std::uint64_t inode);
+// Processes that enforce, ascending: those that hold the lock as who has won does. nullopt: it cannot be told, as where there is no such lock.
+// directory: empty for the machine's.
+[[nodiscard]] std::optional<std::vector<int>> enforcers(std::string directory = {});
 // Do agents of these (effective) users reach the same processes? Pure.
 [[nodiscard]] constexpr bool usersCollide(uid_t one, uid_t other) { return one == other || one == 0 || other == 0; }
 

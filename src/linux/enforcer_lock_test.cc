@@ -71,6 +71,22 @@ TEST(EnforcerLockTest, TheDirectoryIsTheRootOfTheHierarchyWithCpusets) {
   EXPECT_EQ(cpusetRoot(""), "");
 }
 
+TEST(EnforcerLockTest, WhoEnforcesIsToldFromWhoLooksOn) {
+  std::string name = ::testing::TempDir() + "coterie_enforcers_XXXXXX";
+  const std::string directory = ::mkdtemp(name.data());
+  EXPECT_EQ(enforcers(directory), std::vector<int>{});
+  {
+    auto claim = lockEnforcing(directory);
+    ASSERT_TRUE(claim);
+    EXPECT_EQ(enforcers(directory), std::vector<int>{::getpid()});
+  }
+  const UniqueFd looksOn = openFor(directory, O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(looksOn.get(), LOCK_SH), 0);
+  EXPECT_EQ(enforcers(directory), std::vector<int>{});
+  EXPECT_EQ(enforcers(directory + "/nowhere"), std::nullopt);
+  std::filesystem::remove_all(directory);
+}
+
 // Lets processes through when that many stand before it: they do not sleep there, so that they go on at the same moment.
 class Gate {
  public:

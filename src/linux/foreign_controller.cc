@@ -19,6 +19,7 @@
 #include "linux/own_cgroup.h"
 #include "linux/process_handle.h"
 #include "linux/process_threads.h"
+#include "linux/set_limits.h"
 
 namespace coterie::linux {
 
@@ -309,6 +310,17 @@ ObservedContainer ForeignController::look(InstanceId id, const Container& contai
   observed.loans = asAsked && !container.loans.empty() ? container.loans : observed.home;
   if (asAsked && observed.effective == seen) observed.effective = container.home;
   return observed;
+}
+
+std::string ForeignController::limitAbove(InstanceId id, const CpuSet& cpus) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return {};
+  if (found->second.own) {
+    const OriginalCpuset& cpuset = found->second.originals.cpusets.front();
+    return limitBy(cpuset.directory.substr(0, cpuset.directory.rfind('/')), cpuset.v2, cpus);
+  }
+  const ForeignPlace place = find_(id);
+  return place.processes.empty() ? std::string() : linux::limitAbove(place.processes.front(), {}, cpus);
 }
 
 ThreadUse ForeignController::threadUse(InstanceId /*id*/, int /*threadId*/) const { return {{}, false, true}; }

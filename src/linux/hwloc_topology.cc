@@ -7,7 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -102,17 +103,33 @@ class BorrowedRoot {
   fs::path folder_;
 };
 
-Error unreadable(const std::string& what) { return {Code::NotFound, "MachineUnreadable", what}; }
+Error unreadable(const std::string& what) { return {Code::InvalidArgument, "MachineUnreadable", what}; }
 // It is there, and makes no sense.
-Error malformed(const std::string& name) {
-  return {Code::InvalidArgument, "MachineUnreadable", "\"" + name + "\" is no readable machine description"};
+Error malformed(const std::string& name) { return unreadable("\"" + name + "\" is no readable machine description"); }
+
+// Files only: a folder cannot be read, and a pipe that nobody writes to never ends.
+Result<std::string> wholeFile(const std::string& path) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(path, fault);
+  if (fs::is_directory(status)) return unreadable("\"" + path + "\" is a folder: wanted a file with hwloc XML");
+  if (fs::exists(status) && !fs::is_regular_file(status)) return unreadable("\"" + path + "\" is a pipe or a device: wanted a file with hwloc XML");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unreadable("\"" + path + "\" cannot be read: " + std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();  // an empty file: hwloc XML it is not
+  return std::move(text).str();
 }
 
-std::optional<std::string> wholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return file.bad() ? std::nullopt : std::optional(std::move(text));
+// The kernel's lists of a recorded machine that hwloc goes by: it takes what it cannot read for a machine of one CPU.
+Status checkLists(const std::string& root) {
+  for (const char* const list : {"cpu/online", "cpu/possible", "cpu/present", "node/online", "node/has_cpu"}) {
+    const std::string path = root + "/sys/devices/system/" + list;
+    const auto text = readText(path);
+    const auto ids = text ? CpuSet::parse(*text) : Result<CpuSet>(CpuSet{0});
+    if (!ids) return unreadable("\"" + path + "\": wanted a list of ids, as 0-3,8, and it says \"" + text->substr(0, text->find('\n')) + "\"");
+    if (ids->empty() && path.ends_with("/online")) return unreadable("\"" + path + "\" lists none");
+  }
+  return {};
 }
 
 Result<Topology> start() {
@@ -141,7 +158,7 @@ Result<Topology> loadRoot(const std::string& root) {
 
 Result<Topology> loadXml(const std::string& path) {
   const auto text = wholeFile(path);
-  if (!text) return unreadable("\"" + path + "\" cannot be read");
+  if (!text) return text.error();
   const auto readable = hwloc2Xml(*text);
   if (!readable) return Error{readable.error().code, readable.error().reason, "\"" + path + "\": " + readable.error().message};
   Result<Topology> topology = start();
@@ -198,6 +215,7 @@ Result<Topology> loadTopology(const MachineReading& reading) {
     case MachineOrigin::Live: return loadLive();
     case MachineOrigin::Recorded:
       if (!exists(reading.text + "/sys")) return unreadable("\"" + reading.text + "\" is no recorded machine: there is no folder sys in it");
+      if (const Status lists = checkLists(reading.text); !lists) return lists.error();
       return loadRoot(reading.text);
     case MachineOrigin::Xml: return loadXml(reading.text);
     case MachineOrigin::Synthetic: return loadSynthetic(reading.text);

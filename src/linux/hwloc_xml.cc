@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "base/cpu_set.h"
 
 namespace coterie::linux {
 namespace {
@@ -245,6 +248,74 @@ class Rewriter {
   std::size_t rootInfosAt_{0};  // where the infos of the topology go
 };
 
+// A set as hwloc writes it: words of 32 bits, the highest first, as "0x1,,0xff" or "0xf...f,0x0"; an empty word is 0.
+bool isBitmap(View text) {
+  constexpr View kEndless = "0xf...f";
+  if (text.starts_with(kEndless)) {
+    text.remove_prefix(kEndless.size());
+    if (!text.empty() && text.front() != ',') return false;
+    text.remove_prefix(std::min<std::size_t>(text.size(), 1));
+  }
+  while (!text.empty()) {
+    View word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word.starts_with("0x")) word.remove_prefix(2);
+    unsigned bits = 0;
+    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), bits, 16);
+    if (!word.empty() && (fault != std::errc{} || end != word.data() + word.size())) return false;
+  }
+  return true;
+}
+
+// What hwloc reads as far as it makes sense and takes for another machine: numbers and sets of the objects. It must be one that is.
+class NumberCheck {
+ public:
+  [[nodiscard]] std::optional<Error> check(const Tag& tag) {
+    if (tag.name != "object" || tag.closing) return std::nullopt;
+    for (const Attribute& attribute : tag.attributes) {
+      const char* const wanted = wantedOf(tag, attribute);
+      if (wanted == nullptr) continue;
+      return unreadable("object " + std::string(tag.valueOf("type")) + ": " + std::string(attribute.name) + "=\"" + std::string(attribute.value) +
+                        "\": wanted " + wanted);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // nullptr: it is right.
+  const char* wantedOf(const Tag& tag, const Attribute& attribute) {
+    if (attribute.name.ends_with("cpuset") || attribute.name.ends_with("nodeset"))
+      return isBitmap(attribute.value) ? nullptr : "a set as hwloc writes it, as 0x000000ff,0xffffffff";
+    if (attribute.name == "os_index") {
+      const View type = tag.valueOf("type");
+      const auto index = numberOf(attribute.value);
+      if (!index) return "a number, 0 or more";
+      return (type == "PU" || type == "NUMANode") && *index >= CpuSet::kMaxId ? "an id below 65536" : nullptr;
+    }
+    return attribute.name == "local_memory" ? memory(attribute.value) : nullptr;
+  }
+
+  const char* memory(View text) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 60;  // far from where sums overflow
+    std::uint64_t bytes = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (fault == std::errc{} && end == text.data() + text.size() && bytes <= kMost - memory_) return memory_ += bytes, nullptr;
+    return "bytes, 1 EiB on the whole machine at most";
+  }
+
+  std::uint64_t memory_{0};
+};
+
+std::optional<Error> wrongNumber(View xml) {
+  Reader reader(xml);
+  NumberCheck numbers;
+  View before;
+  while (const auto tag = reader.next(before)) {
+    if (auto fault = numbers.check(*tag)) return fault;
+  }
+  return std::nullopt;  // whether the text ends well is seen by who reads it
+}
+
 bool identifies(View name) {
   constexpr std::array kWords{View("HostName"),     View("ProcessName"),  View("Address"),  View("NodeGUID"),
                               View("SysImageGUID"), View("SerialNumber"), View("OSVersion")};
@@ -262,6 +333,7 @@ Result<std::string> hwloc2Xml(std::string_view xml) {
   if (!root || root->name != "topology") return unreadable("this is no hwloc topology");
   const View version = root->valueOf("version");
   const auto major = numberOf(version.substr(0, version.find('.')));
+  if (const auto fault = wrongNumber(xml)) return *fault;
   if (!version.empty() && !major) return unreadable("the version \"" + std::string(version) + "\" is not known");
   if (!major || *major <= 2) return std::string(xml);  // hwloc's own matter
   if (*major > 3) return unreadable("version " + std::string(version) + " is newer than 3");

@@ -77,6 +77,32 @@ TEST(HwlocXml, WhatCannotBeRewrittenIsNamed) {
   }
 }
 
+// hwloc reads "0xzz" as 0 and "-5" as 4294967291: a machine without these CPUs, or an id that no set has room for.
+TEST(HwlocXml, NumbersAndSetsThatAreNoneAreRefusedByFieldInBothVersions) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"type=\"NUMANode\" os_index=\"-5\"", "NUMANode: os_index=\"-5\""},
+      {"type=\"PU\" os_index=\"65536\"", "os_index=\"65536\""},
+      {"type=\"Core\" os_index=\"x\"", "os_index=\"x\""},
+      {"type=\"NUMANode\" cpuset=\"0xzz\"", "cpuset=\"0xzz\""},
+      {"type=\"NUMANode\" complete_nodeset=\"0x1,-1\"", "complete_nodeset=\"0x1,-1\""},
+      {"type=\"PU\" cpuset=\"0x123456789\"", "cpuset=\"0x123456789\""},
+      {"type=\"NUMANode\" local_memory=\"99999999999999999999999\"", "local_memory"},
+      {"type=\"NUMANode\" local_memory=\"-1\"", "local_memory"},
+      {"type=\"NUMANode\" local_memory=\"1000000000000000000\"/><object type=\"NUMANode\" local_memory=\"1000000000000000000\"", "1 EiB"},
+  };
+  for (const auto& [attributes, named] : bad) {
+    const std::string object = "<object " + std::string(attributes) + "/>";
+    for (const std::string& text : {version3(object), "<topology version=\"2.0\">" + object + "</topology>"}) {
+      const auto read = hwloc2Xml(text);
+      ASSERT_FALSE(read) << text;
+      EXPECT_EQ(read.error().code, Code::InvalidArgument);
+      EXPECT_NE(read.error().message.find(named), std::string::npos) << read.error().message;
+    }
+  }
+  for (const char* good : {"0x0", "0x000000ff,0xffffffff", "0x1,,0xff", "0xf...f", "0xf...f,0x0"})
+    EXPECT_TRUE(hwloc2Xml(version3("<object type=\"Group\" os_index=\"4294967290\" cpuset=\"" + std::string(good) + "\"/>"))) << good;
+}
+
 TEST(HwlocXml, EveryTextThatIsCutOffIsRefused) {
   const std::string whole = version3("<object type=\"PU\" id=\"obj2\"/>", "<info name=\"a\" value=\"b\"/><!-- c -->");
   ASSERT_TRUE(hwloc2Xml(whole));

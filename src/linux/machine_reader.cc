@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -183,6 +184,13 @@ Result<Machine> readMachine(const MachineReading& reading) {
   machine.isolated = facts.isolated & machine.online;
   if (machine.online.empty()) return Error{Code::Internal, "MachineUnreadable", "hwloc reports no online CPU"};
   const std::vector<Place> places = placesOf(topology, facts);
+  CpuSet placed;
+  for (const Place& place : places) {
+    if (place.cpu < 0 || place.cpu >= CpuSet::kMaxId || placed.contains(place.cpu) || !machine.online.contains(place.cpu))
+      return Error{Code::InvalidArgument, "MachineUnreadable",
+                   nameOf(topology, reading) + ": CPU " + std::to_string(place.cpu) + " is there twice, or in no set of CPUs online"};
+    placed.add(place.cpu);
+  }
   buildTree(places, machine);
   fillKinds(topology, machine);
   std::vector<int> homes;

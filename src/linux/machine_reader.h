@@ -10,7 +10,7 @@
 // cpu_capacity, else from the maximum frequency; kinds within 5 % of each other are one. Devices: what has a name in the kernel, and PCI functions of
 // classes that matter without one. One that hangs on the whole machine (numa_node -1) has no place, unless the machine has one node. isolated: the
 // kernel's isolcpus list. allowed: own cpuset, for the live machine also own affinity. O(n log n) for n CPUs, plus nodes^2. Files: below the root of
-// a recorded machine nothing else is read; XML of hwloc 3 is rewritten (hwloc_xml.h). Errors: Internal, NotFound or InvalidArgument
+// a recorded machine nothing else is read; XML of hwloc 3 is rewritten (hwloc_xml.h). Errors: Internal or InvalidArgument
 // /MachineUnreadable; InvalidArgument/NotThisMachine if the user's environment makes hwloc report another machine than the live one. Thread rule: a
 // recorded root changes the environment for the time of the call, so one thread only; likewise the live machine where CPU 0 is offline
 // (hwloc_topology.h); otherwise thread-safe.

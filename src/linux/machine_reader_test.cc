@@ -1,9 +1,13 @@
 #include "linux/machine_reader.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 
 #include "linux/cgroup_paths.h"
 #include "linux/live_machine.h"
@@ -58,6 +62,33 @@ TEST(MachineReader, ABadDescriptionIsRefusedByName) {
   const auto folder = readMachine({MachineOrigin::Recorded, "/nowhere"});
   ASSERT_FALSE(folder);
   EXPECT_NE(folder.error().message.find("/nowhere"), std::string::npos);
+}
+
+TEST(MachineReader, WhatIsNoFileIsRefusedAtOnce) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "d.xml");
+  ASSERT_EQ(::mkfifo((scratch / "pipe.xml").c_str(), 0600), 0);
+  std::ofstream(scratch / "empty.xml");
+  for (const auto& [name, word] : {std::pair("d.xml", "folder"), std::pair("pipe.xml", "pipe"), std::pair("empty.xml", "no hwloc topology"),
+                                   std::pair("none.xml", "cannot be read")}) {
+    const auto machine = readMachine({MachineOrigin::Xml, scratch / name});
+    ASSERT_FALSE(machine) << name;
+    EXPECT_EQ(machine.error().code, Code::InvalidArgument) << name;
+    EXPECT_NE(machine.error().message.find(word), std::string::npos) << machine.error().message;
+    EXPECT_NE(machine.error().message.find(name), std::string::npos) << machine.error().message;
+  }
+}
+
+TEST(MachineReader, ARecordedListOfCpusThatIsNoneIsNoMachineOfOneCpu) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch / "sys/devices/system/cpu");
+  for (const char* text : {"garbage\n", "0-99999999\n", "\n"}) {
+    std::ofstream(scratch / "sys/devices/system/cpu/online") << text;
+    const auto machine = readMachine({MachineOrigin::Recorded, scratch / ""});
+    ASSERT_FALSE(machine) << text;
+    EXPECT_EQ(machine.error().code, Code::InvalidArgument);
+    EXPECT_NE(machine.error().message.find("cpu/online"), std::string::npos) << machine.error().message;
+  }
 }
 
 TEST(MachineReader, TheLiveMachineIsConsistentWithItsSource) {

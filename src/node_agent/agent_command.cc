@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -32,6 +34,7 @@
 #include "linux/live_machine.h"
 #include "linux/proc_processes.h"
 #include "linux/resctrl.h"
+#include "linux/set_limits.h"
 #include "linux/stop_signals.h"
 #include "node_agent/agent_doors.h"
 #include "node_agent/agent_file.h"
@@ -47,7 +50,7 @@ namespace coterie::node_agent {
 
 namespace {
 
-constexpr std::int64_t kNoPort = -1;
+constexpr std::int64_t kNoPort = std::numeric_limits<std::int64_t>::min();  // nobody says so
 // In the state folder.
 constexpr const char* kJournal = "/agent-found";
 constexpr const char* kLock = "/agent.lock";
@@ -192,6 +195,7 @@ Status AgentRun::begin() {
   ports.closeActuators = [this] { claim_.reset(), lock_.reset(); };  // the rest may still be at a write that hangs
   ports.heldBy = [this](InstanceId id) { return controller_->heldBy(id); };
   ports.rivals = [] { return linux::cpuRivals(::getpid()); };
+  ports.limitAbove = [](const foreign::FoundContainer& one, const CpuSet& cpus) { return linux::limitAbove(one.pid(), one.name.cgroup, cpus); };
   ports.kubeletIsStatic = [this](const std::string& state) { return kubelet_.isStatic(state); };
   ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) {
     const auto url = spec.http.empty() ? std::nullopt : parseHookUrl(filledIn(spec.http, container));
@@ -230,7 +234,11 @@ void AgentRun::openSocket() {
   static_cast<void>(linux::makePrivateFolder(context_.stateFolder));  // what is wrong is said of the socket
   const Status opened = doors_->openSocket(loop_, socketPath());
   socketOpen_ = opened.ok();
-  if (!opened) log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+  if (opened.ok()) return;
+  const bool others = opened.error().reason == "AddressInUse" && std::filesystem::is_socket(socketPath());
+  log::warning("agent", others ? "another agent runs with the state folder " + context_.stateFolder +
+                                     ": `coterie top --node` shows that one, and not this; run this one with a --state of its own"
+                               : "`coterie top --node` will not find this agent: " + opened.error().message);
 }
 
 // Whoever removed the state folder took the lock and the socket with it: they are put back (the journal is the controller's).
@@ -337,6 +345,12 @@ int runAgent(cli::Context& context, const Flags& flags) {
 }
 
 }  // namespace
+
+void holdHangUpsOfAgent(int argc, const char* const* argv) {
+  int at = 1;
+  while (at < argc && argv[at][0] == '-') at += std::string_view(argv[at]) == "--state" ? 2 : 1;
+  if (at < argc && std::string_view(argv[at]) == "agent") linux::holdHangUps();
+}
 
 cli::Command agentCommand() {
   const auto flags = std::make_shared<Flags>();  // shared by the parser, which fills it, and the run

@@ -38,6 +38,7 @@ Status NodeAgent::start() {
   if (!sets) return sets.error();
   machine_ = std::move(machine).value();
   sets_ = *sets;
+  if (const std::string fault = notOfThisMachine(book_.file()); !fault.empty()) return Error{Code::InvalidArgument, "NoSuchCpu", fault};
   reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
   if (ports_.meter != nullptr) watch_.emplace(*ports_.meter, ContainerWatch::Sets::Read);
   if (book_.file().mode == Mode::Enforce && ports_.openActuators) {
@@ -239,7 +240,12 @@ void NodeAgent::lanesChanged(GroupId /*group*/, const std::vector<agent::LaneAll
 // As many threads as it owns CPUs, and one for each that is lent to it.
 void NodeAgent::hintFor(InstanceId id, const CpuSet& loans) {
   const auto own = lanes_.find(id);
-  if (own != lanes_.end()) tell(id, {own->second + loans.count(), drc_->plannedHome(id) | loans});
+  if (own == lanes_.end()) return;
+  const foreign::FoundContainer* container = member(id);
+  // What it cannot have is no help to it: told is what is in force.
+  const CpuSet inForce = container == nullptr || drc_->limitOf(id).empty() ? CpuSet{} : ports_.processes.cpus(container->pid());
+  if (inForce.empty()) return tell(id, {own->second + loans.count(), drc_->plannedHome(id) | loans});
+  tell(id, {std::min(own->second + loans.count(), inForce.count()), inForce});
 }
 
 void NodeAgent::pendingChanged(GroupId group, bool pending) {
@@ -362,7 +368,11 @@ void NodeAgent::planObserved() {
     made.entitlement = target.entitlement;
     made.inPool = target.inPool;
     made.pending = target.pending;
-    for (std::size_t c = 0; c < ids.size(); ++c) made.homes[ids[c]] = target.containers[c].home;
+    for (std::size_t c = 0; c < ids.size(); ++c) {
+      const CpuSet& home = made.homes[ids[c]] = target.containers[c].home;
+      std::string limit = ports_.limitAbove && !home.empty() ? ports_.limitAbove(roster_.members().at(ids[c]), home) : std::string();
+      if (!limit.empty()) made.limits.emplace(ids[c], std::move(limit));
+    }
     addReasons(made, g, plan.plan.reasons, target.id, [&](GroupId id) { return std::next(members.begin(), id.value)->first; });
   }
 }
@@ -393,6 +403,7 @@ NodeAgent::Plans NodeAgent::plansInForce() const {
     for (const agent::ContainerView& one : view->containers) {
       made.homes[one.instance] = one.home;
       if (one.contested) made.contested.insert(one.instance);
+      if (!one.limit.empty()) made.limits.emplace(one.instance, one.limit);
       if (one.stuck) made.stuck.insert(one.instance);
       if (one.observed && !one.observed->home.empty()) made.held[one.instance] = one.observed->effective;
     }
@@ -430,6 +441,10 @@ ContainerReport NodeAgent::containerReport(InstanceId id, const foreign::FoundCo
   one.threads = threadsFor(plan, one.planned) + one.loans.count();
   if (mode_ == Mode::Enforce && ports_.heldBy) one.heldBy = ports_.heldBy(id);
   one.contested = plan.contested.count(id) > 0;
+  if (const auto limit = plan.limits.find(id); limit != plan.limits.end()) {
+    one.limit = limit->second;
+    if (!one.now.empty()) one.threads = std::min(one.threads, one.now.count());
+  }
   addWatched(one, meter != meters_.end() ? meter->second.last() : foreign::Use{});
   return one;
 }
@@ -437,6 +452,7 @@ ContainerReport NodeAgent::containerReport(InstanceId id, const foreign::FoundCo
 AgentReport NodeAgent::report() {
   AgentReport report;
   report.mode = mode_;
+  report.pid = config_.self;
   report.why = why_;
   report.reserved = reserved_;
   report.usable = allocation::usableCpus(machine_, reserved_);
@@ -469,6 +485,8 @@ AgentReport NodeAgent::report() {
       if (container.group != g || container.role == ContainerRole::Pause) continue;
       ContainerReport one = containerReport(id, container, plan);
       if (std::string said = throttleText(id, container); !said.empty()) group.reasons.push_back(std::move(said));
+      if (!one.limit.empty()) group.reasons.push_back(limitText(one));
+      if (std::string said = plan.pending ? reservedText(one) : ""; !said.empty()) group.reasons.push_back(std::move(said));
       foreign::addUse(group.use, one.use);
       group.containers.push_back(std::move(one));
     }

@@ -15,7 +15,8 @@
 // changes nothing and is shown until the file is another. What is no fault of the file's text (another agent enforces here, the kubelet owns CPU
 // sets) may pass: every ten seconds that is tried again, and said again only if the reason has become another. It never waits for who else would
 // enforce here: it looks again when that port says, and goes on with its work in between. stop() gives everything back as it was found. Cost: a scan
-// is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
+// is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource, InvalidArgument/NoSuchCpu for a
+// file that names one. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -82,6 +83,8 @@ class NodeAgent final : private agent::Drc::Listener {
     std::function<Status(const HintSpec&, const foreign::FoundContainer&, const ThreadHint&)> sendHint = {};
     std::function<std::string(InstanceId)> heldBy = {};
     std::function<std::string()> rivals = {};
+    // Which set above the container's keeps these CPUs from it, a clause; empty: none. For what is foretold; who enforces knows it of its controller.
+    std::function<std::string(const foreign::FoundContainer&, const CpuSet&)> limitAbove = {};
     ContainerMeter* meter{nullptr};  // without it use is known from threads alone, and throttling and pressure are not
   };
 
@@ -119,8 +122,9 @@ class NodeAgent final : private agent::Drc::Listener {
     std::map<InstanceId, CpuSet> homes;
     std::map<InstanceId, CpuSet> held;  // where the kernel lets those run that were placed
     std::set<InstanceId> contested;
-    std::set<InstanceId> stuck;    // a write on them has not returned
-    std::int64_t failedWrites{0};  // of the group, since it came
+    std::map<InstanceId, std::string> limits;  // which set above keeps its home from it, a clause
+    std::set<InstanceId> stuck;                // a write on them has not returned
+    std::int64_t failedWrites{0};              // of the group, since it came
   };
   using Plans = std::map<std::size_t, GroupPlan>;  // by number (group_book.h)
 
@@ -140,10 +144,11 @@ class NodeAgent final : private agent::Drc::Listener {
   void observeBecause(const std::string& why);
   void watchKubelet();
   // node_agent_reload.cc
+  [[nodiscard]] std::string notOfThisMachine(const AgentFile& file) const;
   void awaitReload(Instant until);
   void applyNext();
   void adoptNext(bool enforces, std::optional<Actuators> begins);
-  void sayRefused(const std::vector<std::string>& faults);
+  void sayRefused(const std::vector<std::string>& faults, const std::string& what);
   void putOff(const std::string& reason);
   void tryAgain();
   void enforceAgain();
@@ -153,6 +158,8 @@ class NodeAgent final : private agent::Drc::Listener {
   [[nodiscard]] bool quiet();
   void submit(PreparedChange change);
   // node_agent_watch.cc
+  [[nodiscard]] std::string limitText(const ContainerReport& container) const;
+  [[nodiscard]] std::string reservedText(const ContainerReport& container) const;
   void watchNow();
   void watchMembers(const foreign::Roster::Change& change);
   void measureContainer(InstanceId id, const foreign::FoundContainer& container, Instant now, Nanos span);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "node_agent/node_agent.h"
 
@@ -41,7 +42,15 @@ bool NodeAgent::quiet() {
   return drc_ == nullptr || (drc_->settled() && written_.empty());
 }
 
+// What the file names and the machine does not have; empty: nothing.
+std::string NodeAgent::notOfThisMachine(const AgentFile& file) const {
+  const CpuSet absent = file.reserved.value_or(CpuSet{}) - machine_.online;
+  if (absent.empty()) return {};
+  return "reserved: the machine has no " + cpusNamed(absent) + " online: it has " + machine_.online.toString() + "; leave that out";
+}
+
 void NodeAgent::reconfigure(AgentFile file) {
+  if (const std::string fault = notOfThisMachine(file); !fault.empty()) return refuseConfiguration({fault});
   refused_.reset();
   again_ = false;
   const bool waits = next_.has_value();
@@ -61,12 +70,12 @@ void NodeAgent::refuseConfiguration(const std::vector<std::string>& faults) {
   refused_.reset();
   reloadTimer_.reset();
   giveUpClaim();
-  sayRefused(faults);
+  sayRefused(faults, "the configuration file is refused as a whole: the one before it stays in force");
 }
 
-void NodeAgent::sayRefused(const std::vector<std::string>& faults) {
+void NodeAgent::sayRefused(const std::vector<std::string>& faults, const std::string& what) {
   for (const std::string& fault : faults) log::warning("agent", fault);
-  log::warning("agent", "the configuration file is refused as a whole: the one before it stays in force");
+  log::warning("agent", what);
   ++configured_.refused;
   ++changes_;
   configured_.faults = faults;
@@ -77,7 +86,8 @@ void NodeAgent::putOff(const std::string& reason) {
   refused_ = std::exchange(next_, std::nullopt);
   tryAt_ = ports_.loop.clock().now() + kTriesAgain;
   const std::vector<std::string> faults{reason + " (tried again every " + std::to_string(kTriesAgain.count()) + " s)"};
-  if (!again_ || configured_.faults != faults) sayRefused(faults);
+  if (!again_ || configured_.faults != faults)
+    sayRefused(faults, "the configuration file is sound, and cannot be put in force yet: the one before it stays so meanwhile");
 }
 
 // What is wanted and could not be had: the file that was refused, else that in force, while this only observes.

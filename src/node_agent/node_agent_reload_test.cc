@@ -324,6 +324,48 @@ TEST(NodeAgentReloadTest, AFaultyFileChangesNothingAndIsShownUntilItIsAnother) {
   EXPECT_EQ(rig.held("red").count(), 4);
 }
 
+TEST(NodeAgentReloadTest, ReservedCpusThatTheMachineDoesNotHaveAreAFault) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kEnforced + kRed, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.reload("reserved: 99\n" + kEnforced + kRed);
+  EXPECT_EQ(rig.node->report().configuration.faults,
+            std::vector<std::string>{"reserved: the machine has no CPU 99 online: it has 0-3; leave that out"});
+  EXPECT_EQ(rig.held("red").count(), 4);
+  NodeAgentConfig config;
+  config.file = readAgentFile("reserved: 2,99\n" + kGroups + kRed).file;
+  NodeAgent other({rig.loop, rig.processes, rig.machine}, std::move(config));
+  const Status started = other.start();
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().reason, "NoSuchCpu");
+}
+
+// Who waited since CPUs were reserved stayed on one of them, and nobody said so.
+TEST(NodeAgentReloadTest, WhoWaitsOnCpusThatAreReservedNowIsMarked) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  const int blue = rig.begin("blue");
+  const std::string floors = kGroups + R"(  - {name: red/s, tenant: red, minCpus: 2, members: [{command: "red*"}]}
+  - {name: blue/s, tenant: blue, minCpus: 2, members: [{command: "blue*"}]}
+)";
+  rig.start(floors, Mode::Enforce);
+  rig.loop.advance(2s);
+  for (const auto& [name, pid] : {std::pair<const char*, int>("red", red), {"blue", blue}}) rig.processes.setCpus(pid, rig.held(name));
+  rig.reload("mode: enforce\nreserved: 0,2\n" + floors);
+  rig.loop.advance(2s);
+  const AgentReport report = rig.node->report();
+  int waiting = 0;
+  std::string said;
+  for (const GroupReport& group : report.groups) {
+    waiting += group.pending ? 1 : 0;
+    for (const std::string& sentence : group.reasons) said += sentence + "\n";
+  }
+  ASSERT_EQ(waiting, 1);
+  EXPECT_NE(said.find("still runs on CPU"), std::string::npos) << said;
+  EXPECT_NE(said.find("reserved now"), std::string::npos) << said;
+}
+
 TEST(NodeAgentReloadTest, MemoryNodesAreFollowedOrKeptFromThenOn) {
   RedAndBlue rig;
   const InstanceId red = idOf(rig, "red");

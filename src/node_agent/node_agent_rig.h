@@ -46,6 +46,7 @@ struct AgentRig {
   std::vector<std::string> log;         // "hint red 2 0-1", "write"
   std::map<int, int> threads;           // told last, by pid
   std::map<int, std::string> hintedBy;  // the file's pattern, of hints that are in force
+  std::map<int, CpuSet> limits;         // by sets above, by pid, while it observes
   bool kubelet{false};
   std::optional<Error> refusal;                          // of whoever would enforce
   int tries{0};                                          // to, also those that were refused
@@ -70,6 +71,10 @@ struct AgentRig {
     if (claim) ports.claimMachine = [this] { return claim(); };
     ports.closeActuators = [this] { log.push_back("close"); };
     ports.meter = &meter;
+    ports.limitAbove = [this](const foreign::FoundContainer& one, const CpuSet& cpus) {
+      const auto limit = limits.find(one.pid());
+      return limit == limits.end() || cpus.isSubsetOf(limit->second) ? "" : "cgroup /docker allows only " + limit->second.toString();
+    };
     ports.kubeletIsStatic = [this](const std::string& state) { return kubelet && state != "/none"; };
     ports.sendHint = [this](const HintSpec& spec, const foreign::FoundContainer& container, const ThreadHint& hint) -> Status {
       hintedBy[container.pid()] = hint.threads > 0 ? spec.file : "";

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "node_agent/node_agent.h"
 
@@ -128,6 +129,20 @@ std::string NodeAgent::throttleText(InstanceId id, const foreign::FoundContainer
                            : mode_ == Mode::Observe ? "; enforcing would raise it while the container owns more CPUs"
                                                     : "; it has no CPUs of its own, so the quota stays";
   return who + " is throttled by " + quota + then;
+}
+
+std::string NodeAgent::limitText(const ContainerReport& container) const {
+  const char* const cannot = mode_ == Mode::Enforce ? " cannot have " : " could not be given ";
+  const std::string stays = container.now.empty() ? "" : "; it runs on " + cpusNamed(container.now);
+  return container.name + cannot + cpusNamed(container.planned) + ": " + container.limit + stays + ". Widen that cgroup's cpuset.cpus";
+}
+
+// Of one that waits and keeps what it had, before that was reserved; empty: it is not there, or was never given a set.
+std::string NodeAgent::reservedText(const ContainerReport& container) const {
+  const CpuSet reserved = container.now & reserved_;
+  if (mode_ != Mode::Enforce || reserved.empty() || machine_.allowed.isSubsetOf(container.now)) return {};
+  return container.name + " still runs on " + cpusNamed(reserved) + (reserved.count() == 1 ? ", which is reserved now" : ", which are reserved now") +
+         ": it keeps the CPUs it had until its group fits";
 }
 
 HintSeen NodeAgent::hintSeen(InstanceId id, const foreign::Use& last) const {

@@ -138,5 +138,44 @@ TEST(NodeAgentTest, WhetherAHintWasTakenUpIsSeen) {
   EXPECT_EQ(rig.container(0).hint, HintSeen::NotTakenUp) << "four threads at work";
 }
 
+// A cgroup above that is narrower than the machine: the plan stayed shown as if it were in force, and the server was told CPUs that it cannot have.
+TEST(NodeAgentLimits, WhoCannotHaveItsPlanIsMarkedAndToldWhatIsInForce) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.begin("blue");
+  rig.start(kTwo, Mode::Enforce);
+  rig.loop.advance(Seconds(2));
+  const InstanceId id = idOf(rig, "red");
+  const CpuSet had = rig.held("red");
+  ASSERT_EQ(had.count(), 2);
+  rig.kernel.limit(id, had);
+  rig.processes.setCpus(red, had);
+  rig.reload(kEnforced + kRed);
+  rig.loop.advance(Seconds(5));
+  const ContainerReport limited = rig.container(0);
+  EXPECT_TRUE(limited.contested);
+  EXPECT_EQ(limited.planned.count(), 4);
+  EXPECT_EQ(limited.limit, "cgroup /docker allows only " + had.toString());
+  EXPECT_EQ(limited.threads, 2);
+  EXPECT_EQ(rig.threads.at(red), 2);
+  EXPECT_NE(rig.reasons(0).find("cannot have CPUs 0-3: cgroup /docker allows only " + had.toString()), std::string::npos) << rig.reasons(0);
+  EXPECT_NE(reportText(rig.node->report(), false).find("0-3, not allowed"), std::string::npos);
+  rig.kernel.limit(id, std::nullopt);
+  rig.processes.setCpus(red, CpuSet::range(0, 3));
+  rig.loop.advance(Seconds(5));
+  EXPECT_EQ(rig.container(0).limit, "");
+  EXPECT_EQ(rig.threads.at(red), 4);
+}
+
+TEST(NodeAgentLimits, WhatIsForetoldSaysWhichSetAboveIsInTheWay) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  rig.limits[red] = CpuSet{3};
+  rig.start(kTwo, Mode::Observe);
+  rig.loop.advance(Seconds(2));
+  EXPECT_EQ(rig.container(0).limit, "cgroup /docker allows only 3");
+  EXPECT_NE(rig.reasons(0).find("could not be given CPUs 0-3: cgroup /docker allows only 3"), std::string::npos) << rig.reasons(0);
+}
+
 }  // namespace
 }  // namespace coterie::node_agent

@@ -26,7 +26,10 @@ std::string busyText(const foreign::Use& use) { return use.known() ? fmt::format
 std::string plannedText(const GroupReport& group, const ContainerReport& container) {
   if (group.pending) return group.waitsFor == Isolation::None ? "waits" : "waits (isolation " + std::string(isolationName(group.waitsFor)) + ")";
   const std::string loans = container.loans.empty() ? "" : " and " + container.loans.toString() + " lent";
-  return (group.inPool ? "pool " : "") + orNone(container.planned) + loans + (container.contested ? ", contested" : "");
+  return (group.inPool ? "pool " : "") + orNone(container.planned) + loans +
+         (!container.limit.empty() ? ", not allowed"
+          : container.contested    ? ", contested"
+                                   : "");
 }
 
 void addPlaces(std::ostream& out, const AgentReport& report, bool colors) {
@@ -37,7 +40,9 @@ void addPlaces(std::ostream& out, const AgentReport& report, bool colors) {
       const std::string threads = container.threads > 0 ? std::to_string(container.threads) : "-";
       table.add({group.name, group.tenant, container.name, cli::printable(container.command.substr(0, kLongestCommand)), useText(container.use),
                  busyText(container.use), orNone(container.now),
-                 cli::Cell(plannedText(group, container), container.contested || group.pending ? cli::Style::Doubtful : cli::Style::Plain), threads});
+                 cli::Cell(plannedText(group, container),
+                           container.contested || !container.limit.empty() || group.pending ? cli::Style::Doubtful : cli::Style::Plain),
+                 threads});
     }
   }
   if (!table.empty()) table.print(out, colors);
@@ -125,6 +130,7 @@ Value containerValue(const ContainerReport& container) {
   value.set("threads", container.threads);
   value.set("heldBy", container.heldBy);
   value.set("contested", container.contested);
+  value.set("limitedBy", container.limit);
   setUse(value, container.use);
   value.set("hint", hintSeenName(container.hint));
   addCounted(value, container);
@@ -174,7 +180,7 @@ std::string reportText(const AgentReport& report, bool colors) {
       << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
   if (!report.configuration.faults.empty())
-    out << cli::styled("the configuration file is refused, the one before it is in force", cli::Style::Bad, colors) << "\n";
+    out << cli::styled("the configuration file is not in force, the one before it is", cli::Style::Bad, colors) << "\n";
   for (const std::string& fault : report.configuration.faults) out << "  " << cli::printable(fault) << "\n";
   out << "\n";
   addPlaces(out, report, colors);
@@ -194,6 +200,7 @@ std::string reportText(const AgentReport& report, bool colors) {
 Value reportValue(const AgentReport& report) {
   Value value;
   value.set("mode", modeName(report.mode));
+  value.set("agentPid", report.pid);
   value.set("why", report.why);
   value.set("usableCpus", report.usable.toString());
   value.set("reservedCpus", report.reserved.toString());

@@ -42,6 +42,7 @@ struct ContainerReport {
   int threads{0};      // that it should use
   std::string heldBy;  // enforcing: "cgroup ...", "affinity"
   bool contested{false};
+  std::string limit;  // which set above keeps what is planned from it, a clause; empty: none
   HintSeen hint{HintSeen::None};
   ContainerWatch::Seen seen;  // what the kernel counts of it, where it does
   MilliCpu quota;             // that throttled it, as it was found; 0: none did
@@ -75,6 +76,7 @@ struct ConfigReport {
 
 struct AgentReport {
   Mode mode{Mode::Observe};
+  int pid{0};       // of the agent
   std::string why;  // it observes although it was told to enforce
   CpuSet usable, reserved, pool;
   MilliCpu elsewhere;               // threads of no group that run or wait, in thousandths

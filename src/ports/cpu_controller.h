@@ -128,6 +128,9 @@ class CpuController {
     }
     return all;
   }
+  // What sets above the container's keep these CPUs from it whatever is written, by name and with what they allow: a clause for people. Empty: none
+  // is known. For who was refused, or finds less in force than was written.
+  [[nodiscard]] virtual std::string limitAbove(InstanceId /*id*/, const CpuSet& /*cpus*/) const { return {}; }
   [[nodiscard]] virtual ThreadUse threadUse(InstanceId id, int threadId) const = 0;
   // Of that, the CPU time alone, 0 if it has gone: asked of every lane each second, so as cheap as an adapter can.
   [[nodiscard]] virtual Nanos cpuTime(InstanceId id, int threadId) const { return threadUse(id, threadId).cpu; }

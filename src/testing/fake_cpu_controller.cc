@@ -161,6 +161,7 @@ int FakeCpuController::execute(const std::string& operation) {
     if (!set->empty() && !set->intersects(effectiveOf(container.home))) return EINVAL;
     return container.laneCpus = *set, 0;
   }
+  if (const auto limit = limits_.find(id); limit != limits_.end() && !set->isSubsetOf(limit->second)) return EACCES;
   if (verb == "home") return writeCpus(container.home, *set);
   if (verb == "park") return writeCpus(container.loans, *set);
   if (verb == "loans") return writeCpus(container.loans, set->empty() ? container.home.requested : *set);

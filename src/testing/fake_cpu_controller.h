@@ -17,6 +17,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -41,6 +42,10 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
+  [[nodiscard]] std::string limitAbove(InstanceId id, const CpuSet& cpus) const override {
+    const auto limit = limits_.find(id);
+    return limit == limits_.end() || cpus.isSubsetOf(limit->second) ? std::string() : "cgroup /docker allows only " + limit->second.toString();
+  }
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
   [[nodiscard]] Status placeSystem(const CpuSet& cpus) override;
@@ -60,6 +65,11 @@ class FakeCpuController final : public CpuController {
   void setThreadUse(int tid, ThreadUse use) { uses_[tid] = use; }
   void setMemory(InstanceId id, ContainerMemory memory);  // of a registered one; until then a mebibyte, and no pressure
   void fail(InstanceId id, CpuChangeKind kind, int error) { faults_[{id, kind}] = error; }  // until heal()
+  // A set above this one's alone has become so narrow: writes beyond it are refused. None: it is wide again.
+  void limit(InstanceId id, const std::optional<CpuSet>& cpus) {
+    limits_.erase(id);
+    if (cpus) limits_.emplace(id, *cpus);
+  }
   void hang(InstanceId id, CpuChangeKind kind) { fail(id, kind, kHangs); }
   void heal() { faults_.clear(); }
   void setOnline(const CpuSet& online);             // hotplug by the kernel's rules
@@ -115,6 +125,7 @@ class FakeCpuController final : public CpuController {
     MilliCpu found, now;
   };
   std::map<InstanceId, Quota> quotas_;
+  std::map<InstanceId, CpuSet> limits_;
   std::map<int, ThreadUse> uses_;
   std::set<InstanceId> memoryKept_;
   mutable int threadLooks_{0};

@@ -28,6 +28,7 @@ class FakeProcesses final : public ProcessSource {
   }
   [[nodiscard]] int runnable() override { return atWork; }
   [[nodiscard]] Nanos used() override { return machineUsed; }
+  void setCpus(int pid, const CpuSet& cpus) { processes_.at(pid).cpus = cpus; }
   [[nodiscard]] CpuSet cpus(int pid) override {
     const auto found = processes_.find(pid);
     return found == processes_.end() ? CpuSet{} : found->second.cpus;
