@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Requests that run as one, as users meet it: a field of the service, a condition that says what the model allows, a metric that says what came of it,
-and answers that are those of a request alone."""
+answers that are those of a request alone, and decisions that can be decided again."""
+import json
 import re
 import threading
 
@@ -15,7 +16,7 @@ def prepare(context):
         raise Failure("--models-tool is not given")
     server = context.main = context.server()
     context.generate(server.models / "red", "lookup", "slow_1ms")
-    server.start("--drain-seconds", "5")
+    server.start("--drain-seconds", "5", "--record", server.folder / "decisions.record")
     server.apply(tenant("red"), service("red/lookup", "lookup.onnx", instances=1, maxCpus="500m", batching={"maxRequests": 8}))
     server.wait_ready("red/lookup")
     context.key = server.key("red")
@@ -87,6 +88,15 @@ def what_the_model_allows_is_said(context):
     said = server.condition("red/slow", "Batched")
     check(said["status"] == "False" and said["reason"] == "NotBatchable" and "OUTPUT0" in said["message"], f"{said}")
     check("maxRequests: 4" in server.ok("get", "service/red/slow", "-o", "yaml"), "the spec as it was written")
+
+
+@case
+def who_ran_with_whom_is_decided_the_same_again(context):
+    server = context.main
+    server.stop()
+    done = server.cli("replay", server.folder / "decisions.record", "-o", "json")
+    check(done.returncode == 0 and json.loads(done.stdout)["identical"], f"{done}")
+    context.figure(f"{json.loads(done.stdout)['dispatches']} dispatches, decided the same again")
 
 
 if __name__ == "__main__":
