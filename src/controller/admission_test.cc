@@ -209,6 +209,18 @@ TEST_F(Admission, AnIsolatedNewcomerThatDoesNotFitNamesWhatIsMissing) {
   EXPECT_EQ(condition("b", "Allocated"), "True/Isolated") << "alone it may have the machine";
 }
 
+// A condition is read by the tenant: who else holds the machine is not its business.
+TEST_F(Admission, AnotherTenantsServiceIsNotNamedInACondition) {
+  putTenant("rival", {"m"});
+  putService("m/a", [](ModelServiceSpec& s) { s.minCpus = MilliCpu(3000); });
+  settle();
+  putService("b", kIsolated(Isolation::Core));
+  settle();
+  EXPECT_EQ(condition("b", "Allocated"), "False/IsolationImpossible");
+  EXPECT_EQ(message("b", "Allocated").find("m/a"), std::string::npos) << message("b", "Allocated");
+  EXPECT_NE(message("b", "Allocated").find("another group is guaranteed 3 CPUs"), std::string::npos) << message("b", "Allocated");
+}
+
 TEST_F(Admission, TheLevelOfARunningServiceChangesWithoutARestart) {
   putService("a");
   settle();
