@@ -104,7 +104,7 @@ class Balloons {
       target.inPool = held_[g].empty();
       placeOnAll(target, target.inPool ? plan_.pool : layout_.toSet(held_[g]));
       if (target.inPool) {
-        plan_.reasons.push_back({target.id, ReasonCode::SharesFloat, plan_.pool.count(), 0, {}});
+        plan_.reasons.push_back({target.id, ReasonCode::SharesFloat, plan_.pool.count(), 1, {}});
         continue;
       }
       target.entitlement = MilliCpu(static_cast<std::int64_t>(held_[g].size()) * kCpu);

@@ -171,7 +171,7 @@ class KubeletStatic {
         owned |= layout_.toSet(homes_[g][c]);
       }
       if (target.inPool) {
-        plan_.reasons.push_back({target.id, ReasonCode::SharesFloat, where.count(), 0, {}});
+        plan_.reasons.push_back({target.id, ReasonCode::SharesFloat, where.count(), plan_.pool.empty() ? 0 : 1, {}});
         continue;
       }
       target.entitlement = MilliCpu(owned.count() * kCpu);

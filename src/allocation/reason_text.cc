@@ -21,7 +21,9 @@ std::string memoryKind(std::int64_t kind) { return std::string(memoryKindName(st
 std::string unitText(Isolation isolation) { return std::string(levelText(unitLevel(isolation))); }
 
 std::string waitText(const Reason& reason) {
-  if (reason.isolation == Isolation::None) return "it waits: minCpus needs " + milli(reason.a) + ", " + milliAre(reason.b) + " free of guarantees";
+  if (reason.isolation == Isolation::None)
+    return "it waits: it needs " + milli(reason.a) + " (minCpus, or what its init and sidecar containers need with it, in whole CPUs, 1 at least); " +
+           milliAre(reason.b) + " free of guarantees";
   const std::string units = unitText(reason.isolation) + "s here";
   if (reason.a <= reason.b) return "it waits: the " + units + " differ in size, and no choice of them was found for all that are isolated";
   return "it waits: isolation " + std::string(isolationName(reason.isolation)) + " is counted in the largest " + units + ", " + milli(reason.a) +
@@ -133,8 +135,12 @@ ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string
       return {WhyThese, "its memory nodes are to be narrowed; " + gibibytes(b) + " of pages wait " + seconds(a) + " more for the budget of moves"};
     case ReasonCode::DeviceFar:
       return {WhyThese, "the device that it names is not on its NUMA nodes: they meet in the " + std::string(levelText(static_cast<DomainLevel>(a)))};
-    case ReasonCode::DeviceUnknown: return {WhyThese, "this machine has no device of the name that it asks for, or does not say where it is"};
-    case ReasonCode::SharesFloat: return {WhyThese, "this policy pins nothing: it floats over all CPUs"};
+    case ReasonCode::DeviceUnknown:
+      return {WhyThese, "this machine has no device " + (other.empty() ? "of the name that it asks for" : "\"" + std::string(other) + "\"") +
+                            ", or does not say where it is"};
+    case ReasonCode::SharesFloat:
+      return {WhyThese, b == 1 ? "it has no CPU of its own under this policy: it floats over the pool, " + counted(a, "CPU")
+                               : "this policy pins nothing: it floats over all CPUs"};
   }
   return {WhyThese, {}};
 }

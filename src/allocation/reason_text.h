@@ -17,7 +17,8 @@ struct ReasonText {
   std::string sentence;
 };
 
-// tenant: the name of the group's tenant. other: of the group that the reason names (Reason::other); empty: not known, or not to be told.
+// tenant: the name of the group's tenant. other: of the group that the reason names (Reason::other); empty: not known, or not to be told. Of
+// DeviceUnknown the name of the device.
 [[nodiscard]] ReasonText reasonText(const Reason& reason, std::string_view tenant, std::string_view other = {});
 [[nodiscard]] std::string_view levelText(DomainLevel level);  // "NUMA node"
 [[nodiscard]] std::string cpusText(MilliCpu cpus);            // "1.25 CPUs", "1 CPU"

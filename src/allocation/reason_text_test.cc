@@ -34,8 +34,10 @@ TEST(ReasonText, NumbersStandAsPeopleReadThem) {
       {{{}, ReasonCode::MoveDeferred, 1, 0, {}}, Question::WhyThese, "a better place is known; the move waits 0.0 s more"},
       {{{}, ReasonCode::PendingInsufficientCpu, 3000, 500, {}},
        Question::WhyNotMore,
-       "it waits: minCpus needs 3 CPUs, 0.5 CPUs are free of guarantees"},
-      {{{}, ReasonCode::PendingInsufficientCpu, 2000, 1000, {}}, Question::WhyNotMore, "it waits: minCpus needs 2 CPUs, 1 CPU is free of guarantees"},
+       "it waits: it needs 3 CPUs (minCpus, or what its init and sidecar containers need with it, in whole CPUs, 1 at least); 0.5 CPUs are free of "
+       "guarantees"},
+      {{{}, ReasonCode::SharesFloat, 14, 1, {}}, Question::WhyThese, "it has no CPU of its own under this policy: it floats over the pool, 14 CPUs"},
+      {{{}, ReasonCode::SharesFloat, 16, 0, {}}, Question::WhyThese, "this policy pins nothing: it floats over all CPUs"},
       {{{}, ReasonCode::PendingInsufficientCpu, 4000, 1000, {}, 0, Isolation::Node},
        Question::WhyNotMore,
        "it waits: isolation node is counted in the largest NUMA nodes here, 4 CPUs; 1 CPU is free of guarantees"},

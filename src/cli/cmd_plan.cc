@@ -72,7 +72,8 @@ int planOneNode(Context& context, const PlanOptions& options) {
     return context.usage("--reserved: the machine has no CPU " + absent.toString() + "; it has " + machine->online.toString());
   const auto yaml = readInput(context, options.groups);
   if (!yaml.ok()) return context.fail(yaml.error());
-  const plan_node::ReadGroups read = plan_node::readGroups(*yaml);
+  plan_node::ReadGroups read = plan_node::readGroups(*yaml);
+  if (read.faults.empty()) read.faults = plan_node::notOfMachine(read.file, *machine);
   if (!read.faults.empty()) {
     for (const Fault& fault : read.faults)
       context.terminal.err << "coterie: " << printable(options.groups + ":" + (fault.line > 0 ? "" : " ") + faultText(fault)) << "\n";

@@ -62,6 +62,33 @@ TEST(PlanCommand, PrintsJsonAndSvgThatParse) {
   EXPECT_EQ(root->all("g", "cpu").size(), 4U);
 }
 
+TEST(PlanCommand, IdsThatTheMachineDoesNotHaveAreRefusedByField) {
+  const std::string head = "tenants: [{name: a}]\n";
+  const auto refused = [&](const std::string& yaml) {
+    const Ran ran = run({"--machine", kMachine, "--groups", "-"}, head + yaml);
+    EXPECT_EQ(ran.code, kFailed) << yaml;
+    return ran.err;
+  };
+  EXPECT_NE(refused("pool: 99\ngroups: [{name: x, tenant: a}]\n").find("pool: the machine has no CPU 99; it has 0-3"), std::string::npos);
+  const auto instance = [&](const std::string& fields) { return refused("groups:\n  - {name: x, tenant: a, instances: [{" + fields + "}]}\n"); };
+  EXPECT_NE(instance("home: 0-4").find("3: groups[0].instances[0].home: the machine has no CPU 4; it has 0-3"), std::string::npos);
+  EXPECT_NE(instance("home: 0, memoryNodes: 99").find("instances[0].memoryNodes: the machine has no memory node 99; it has 0"), std::string::npos);
+  EXPECT_NE(instance("home: 0, loans: 7").find("instances[0].loans: the machine has no CPU 7"), std::string::npos);
+}
+
+TEST(PlanCommand, AReasonNamesTheDeviceThatIsNotThere) {
+  const Ran ran = run({"--machine", kMachine, "--groups", "-"}, "tenants: [{name: a}]\ngroups: [{name: x, tenant: a, device: gpu9}]\n");
+  EXPECT_NE(ran.out.find("no device \"gpu9\""), std::string::npos) << ran.out;
+}
+
+TEST(PlanCommand, WhoFloatsOverAPoolIsNotSaidToFloatOverAllCpus) {
+  const std::string groups = "tenants: [{name: a}]\ngroups: [{name: x, tenant: a, minCpus: 2}, {name: y, tenant: a}]\n";
+  const Ran kubelet = run({"--machine", kMachine, "--groups", "-", "--policy", "kubelet-static"}, groups);
+  EXPECT_NE(kubelet.out.find("it floats over the pool, 2 CPUs"), std::string::npos) << kubelet.out;
+  const Ran none = run({"--machine", kMachine, "--groups", "-", "--policy", "none-single"}, groups);
+  EXPECT_NE(none.out.find("it floats over all CPUs"), std::string::npos) << none.out;
+}
+
 TEST(PlanCommand, PendingGroupsAreShownAndNoFailure) {
   const Ran table = run({"--machine", kMachine, "--groups", "-"}, kTooMuch);
   EXPECT_EQ(table.code, kOk);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -48,7 +49,7 @@ namespace coterie::node_agent {
 
 namespace {
 
-constexpr std::int64_t kNoPort = -1;
+constexpr std::int64_t kNoPort = std::numeric_limits<std::int64_t>::min();  // nobody says so
 // In the state folder.
 constexpr const char* kJournal = "/agent-found";
 constexpr const char* kLock = "/agent.lock";

@@ -64,7 +64,10 @@ class Reader {
     if (!fields.present()) return;
     file_.mode = static_cast<Mode>(objects::wordField(fields, "mode", "mode", {"observe", "enforce"}).value_or(0));
     if (fields.find("reserved") != nullptr) file_.reserved = objects::idsField(fields, "reserved");
-    if (auto path = fields.text("kubeletState")) file_.kubeletState = std::move(*path);
+    if (auto path = fields.text("kubeletState")) {
+      if (!path->starts_with('/')) fields.fault("kubeletState", "wanted an absolute path, as " + file_.kubeletState);
+      file_.kubeletState = std::move(*path);
+    }
     constexpr std::array<CacheClassMode, 3> kModes{CacheClassMode::Auto, CacheClassMode::All, CacheClassMode::Off};
     file_.cacheClasses = kModes[objects::wordField(fields, "cacheClasses", "mode", {"auto", "all", "off"}).value_or(0)];
     file_.keepsMemoryNodes = objects::wordField(fields, "memoryNodes", "rule of memory nodes", {"follow", "keep"}).value_or(0) == 1;
@@ -121,6 +124,9 @@ class Reader {
     made.pids = pidsField(rule);
     made.command = patternField(rule, "command");
     made.cgroup = patternField(rule, "cgroup");
+    // A cgroup's path begins with a slash: what begins with another letter is the path of none.
+    if (!made.cgroup.empty() && std::string_view("/*?[\\").find(made.cgroup.front()) == std::string_view::npos)
+      rule.fault("cgroup", "can match no cgroup, whose path begins with /: wanted \"/" + made.cgroup.substr(0, 60) + "\"");
     made.container = patternField(rule, "container");
     made.pod = patternField(rule, "pod");
     if (const auto word = objects::wordField(rule, "runtime", "runtime", {"none", "kubernetes", "containerd", "cri-o", "docker", "podman"}))

@@ -73,6 +73,11 @@ TEST(AgentFileTest, EveryMistakeIsAnsweredWithFieldLineAndFix) {
        "4: groups[0].members[0].minCpus: is of an init or a sidecar: set the group's minCpus, or say role: sidecar\n"},
       {"a role of everything", "groups:\n  - name: s\n    tenant: a\n    members: [{role: init}]\n",
        "4: groups[0].members[0].pids: missing, as is everything else: the rule would take every process of the machine\n"},
+      {"a relative kubelet state", "kubeletState: rel\n" + group(""),
+       "1: kubeletState: wanted an absolute path, as /var/lib/kubelet/cpu_manager_state\n"},
+      {"a cgroup that none can be", rule("[{cgroup: \"kubepods/*\"}]"),
+       "4: groups[0].members[0].cgroup: can match no cgroup, whose path begins with /: wanted \"/kubepods/*\"\n"},
+      {"a cgroup somewhere", rule("[{cgroup: \"*kubepods*\"}]"), ""},
       {"reserved", "reserved: x\n" + group(""), "1: reserved: wanted ids as 0-3,8, found \"x\"\n"},
   };
   for (const Mistake& one : mistakes) EXPECT_EQ(answerTo(one.yaml), one.says) << one.name;

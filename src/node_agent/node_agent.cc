@@ -38,6 +38,7 @@ Status NodeAgent::start() {
   if (!sets) return sets.error();
   machine_ = std::move(machine).value();
   sets_ = *sets;
+  if (const std::string fault = notOfThisMachine(book_.file()); !fault.empty()) return Error{Code::InvalidArgument, "NoSuchCpu", fault};
   reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
   if (ports_.meter != nullptr) watch_.emplace(*ports_.meter, ContainerWatch::Sets::Read);
   if (book_.file().mode == Mode::Enforce && ports_.openActuators) {

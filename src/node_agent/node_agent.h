@@ -15,7 +15,8 @@
 // changes nothing and is shown until the file is another. What is no fault of the file's text (another agent enforces here, the kubelet owns CPU
 // sets) may pass: every ten seconds that is tried again, and said again only if the reason has become another. It never waits for who else would
 // enforce here: it looks again when that port says, and goes on with its work in between. stop() gives everything back as it was found. Cost: a scan
-// is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource. Thread rule: control loop.
+// is what process_source.h says, plus O(threads of members) small reads. Errors of start(): those of MachineSource, InvalidArgument/NoSuchCpu for a
+// file that names one. Thread rule: control loop.
 #pragma once
 
 #include <functional>
@@ -143,6 +144,7 @@ class NodeAgent final : private agent::Drc::Listener {
   void observeBecause(const std::string& why);
   void watchKubelet();
   // node_agent_reload.cc
+  [[nodiscard]] std::string notOfThisMachine(const AgentFile& file) const;
   void awaitReload(Instant until);
   void applyNext();
   void adoptNext(bool enforces, std::optional<Actuators> begins);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
 #include "base/log.h"
 #include "node_agent/node_agent.h"
 
@@ -41,7 +42,15 @@ bool NodeAgent::quiet() {
   return drc_ == nullptr || (drc_->settled() && written_.empty());
 }
 
+// What the file names and the machine does not have; empty: nothing.
+std::string NodeAgent::notOfThisMachine(const AgentFile& file) const {
+  const CpuSet absent = file.reserved.value_or(CpuSet{}) - machine_.online;
+  if (absent.empty()) return {};
+  return "reserved: the machine has no " + cpusNamed(absent) + " online: it has " + machine_.online.toString() + "; leave that out";
+}
+
 void NodeAgent::reconfigure(AgentFile file) {
+  if (const std::string fault = notOfThisMachine(file); !fault.empty()) return refuseConfiguration({fault});
   refused_.reset();
   again_ = false;
   const bool waits = next_.has_value();

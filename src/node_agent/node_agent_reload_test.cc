@@ -324,6 +324,23 @@ TEST(NodeAgentReloadTest, AFaultyFileChangesNothingAndIsShownUntilItIsAnother) {
   EXPECT_EQ(rig.held("red").count(), 4);
 }
 
+TEST(NodeAgentReloadTest, ReservedCpusThatTheMachineDoesNotHaveAreAFault) {
+  AgentRig rig;
+  rig.begin("red");
+  rig.start(kEnforced + kRed, Mode::Enforce);
+  rig.loop.advance(1s);
+  rig.reload("reserved: 99\n" + kEnforced + kRed);
+  EXPECT_EQ(rig.node->report().configuration.faults,
+            std::vector<std::string>{"reserved: the machine has no CPU 99 online: it has 0-3; leave that out"});
+  EXPECT_EQ(rig.held("red").count(), 4);
+  NodeAgentConfig config;
+  config.file = readAgentFile("reserved: 2,99\n" + kGroups + kRed).file;
+  NodeAgent other({rig.loop, rig.processes, rig.machine}, std::move(config));
+  const Status started = other.start();
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().reason, "NoSuchCpu");
+}
+
 TEST(NodeAgentReloadTest, MemoryNodesAreFollowedOrKeptFromThenOn) {
   RedAndBlue rig;
   const InstanceId red = idOf(rig, "red");

@@ -211,6 +211,29 @@ class Reader {
 };
 }  // namespace
 
+Faults notOfMachine(const GroupsFile& file, const Machine& machine) {
+  Faults faults;
+  CpuSet nodes;
+  for (const MemoryNode& node : machine.memoryNodes) nodes.add(node.id);
+  const CpuSet cpus = CpuSet::range(0, machine.online.last());
+  const auto check = [&](const std::string& path, int line, const CpuSet& ids, const CpuSet& known, const CpuSet& there, const char* what) {
+    const CpuSet absent = ids - known;
+    if (!absent.empty())
+      faults.push_back({path, line, "the machine has no " + std::string(what) + " " + absent.toString() + "; it has " + there.toString()});
+  };
+  check("pool", 0, file.pool, cpus, machine.online, "CPU");
+  for (std::size_t g = 0; g < file.groups.size(); ++g) {
+    for (std::size_t c = 0; c < file.groups[g].containers.size(); ++c) {
+      const ContainerEntry& container = file.groups[g].containers[c];
+      const std::string path = "groups[" + std::to_string(g) + "].instances[" + std::to_string(c) + "].";
+      check(path + "home", container.line, container.home, cpus, machine.online, "CPU");
+      check(path + "loans", container.line, container.loans, cpus, machine.online, "CPU");
+      check(path + "memoryNodes", container.line, container.memoryNodes, nodes, nodes, "memory node");
+    }
+  }
+  return faults;
+}
+
 ReadGroups readGroups(std::string_view yaml) {
   ReadGroups read;
   text::Documents documents = text::parseYaml(yaml);

@@ -111,5 +111,8 @@ struct ReadGroups {
 };
 
 [[nodiscard]] ReadGroups readGroups(std::string_view yaml);
+// Ids in a sound file that this machine cannot have: CPUs beyond its last (one in between may be offline, and come back), memory nodes that it has
+// not.
+[[nodiscard]] Faults notOfMachine(const GroupsFile& file, const Machine& machine);
 
 }  // namespace coterie::plan_node

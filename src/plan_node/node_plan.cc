@@ -300,7 +300,8 @@ std::string isolationReason(const NodePlan& plan, std::size_t group) {
 }
 
 allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason) {
-  const std::string other = reason.other.valid() ? plan.file->groups[at(reason.other.value)].name : std::string();
+  std::string other = reason.other.valid() ? plan.file->groups[at(reason.other.value)].name : std::string();
+  if (reason.code == allocation::ReasonCode::DeviceUnknown) other = plan.snapshot.groups[at(reason.group.value)].device;
   return allocation::reasonText(reason, plan.tenantOf(at(reason.group.value)).name, other);
 }
 
