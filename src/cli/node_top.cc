@@ -7,6 +7,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -143,7 +144,7 @@ void printNodeTop(const Context& context, const Value& report) {
       << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
   if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {
-    out << styled("the configuration file is refused, the one before it is in force", Style::Bad, colors) << "\n";
+    out << styled("the configuration file is not in force, the one before it is", Style::Bad, colors) << "\n";
     for (const Value& fault : listAt(*configuration, "faults")) {
       if (const std::string* text = fault.asString()) out << "  " << printable(*text) << "\n";
     }

@@ -148,7 +148,7 @@ class NodeAgent final : private agent::Drc::Listener {
   void awaitReload(Instant until);
   void applyNext();
   void adoptNext(bool enforces, std::optional<Actuators> begins);
-  void sayRefused(const std::vector<std::string>& faults);
+  void sayRefused(const std::vector<std::string>& faults, const std::string& what);
   void putOff(const std::string& reason);
   void tryAgain();
   void enforceAgain();

@@ -70,12 +70,12 @@ void NodeAgent::refuseConfiguration(const std::vector<std::string>& faults) {
   refused_.reset();
   reloadTimer_.reset();
   giveUpClaim();
-  sayRefused(faults);
+  sayRefused(faults, "the configuration file is refused as a whole: the one before it stays in force");
 }
 
-void NodeAgent::sayRefused(const std::vector<std::string>& faults) {
+void NodeAgent::sayRefused(const std::vector<std::string>& faults, const std::string& what) {
   for (const std::string& fault : faults) log::warning("agent", fault);
-  log::warning("agent", "the configuration file is refused as a whole: the one before it stays in force");
+  log::warning("agent", what);
   ++configured_.refused;
   ++changes_;
   configured_.faults = faults;
@@ -86,7 +86,8 @@ void NodeAgent::putOff(const std::string& reason) {
   refused_ = std::exchange(next_, std::nullopt);
   tryAt_ = ports_.loop.clock().now() + kTriesAgain;
   const std::vector<std::string> faults{reason + " (tried again every " + std::to_string(kTriesAgain.count()) + " s)"};
-  if (!again_ || configured_.faults != faults) sayRefused(faults);
+  if (!again_ || configured_.faults != faults)
+    sayRefused(faults, "the configuration file is sound, and cannot be put in force yet: the one before it stays so meanwhile");
 }
 
 // What is wanted and could not be had: the file that was refused, else that in force, while this only observes.

@@ -180,7 +180,7 @@ std::string reportText(const AgentReport& report, bool colors) {
       << orNone(report.pool) << "; reserved " << orNone(report.reserved) << "; threads of no group at work: " << cpus(report.elsewhere) << "\n";
   if (!report.why.empty()) out << cli::styled(report.why, cli::Style::Doubtful, colors) << "\n";
   if (!report.configuration.faults.empty())
-    out << cli::styled("the configuration file is refused, the one before it is in force", cli::Style::Bad, colors) << "\n";
+    out << cli::styled("the configuration file is not in force, the one before it is", cli::Style::Bad, colors) << "\n";
   for (const std::string& fault : report.configuration.faults) out << "  " << cli::printable(fault) << "\n";
   out << "\n";
   addPlaces(out, report, colors);

@@ -71,7 +71,8 @@ std::optional<std::string> nearest(std::string_view text, const std::vector<std:
     const std::size_t far = distance(text, word);
     if (far < least) least = far, best = word;
   }
-  if (best.empty() || least > std::max<std::size_t>(1, std::max(text.size(), best.size()) / 3)) return std::nullopt;
+  if (best.empty() || least >= std::max(text.size(), best.size()) || least > std::max<std::size_t>(1, std::max(text.size(), best.size()) / 3))
+    return std::nullopt;
   return std::string(best);
 }
 

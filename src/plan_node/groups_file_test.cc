@@ -82,6 +82,8 @@ TEST(GroupsFile, EveryMistakeIsAnsweredWithFieldLineAndFix) {
        "4: groups[0].name: the name may hold lower-case letters, digits and '-' only\n"},
       {"group's namespace", "tenants:\n  - name: a\ngroups:\n  - {name: -/c, tenant: a}\n",
        "4: groups[0].name: the namespace must begin and end with a letter or digit\n"},
+      {"a tenant of one letter is no other's near miss", "tenants: [{name: q}]\ngroups: [{name: s, tenant: x}]\n",
+       "2: groups[0].tenant: no tenant \"x\" is listed; add it to tenants\n"},
       {"unknown field of a group", group("    mincpus: 1\n"), "6: groups[0].mincpus: unknown field; did you mean minCpus?\n"},
       {"floor that is no amount", group("    minCpus: lots\n"), "6: groups[0].minCpus: "},
       {"ceiling below the floor", group("    minCpus: 2\n    maxCpus: 500m\n"), "7: groups[0].maxCpus: 500m is less than minCpus, 2\n"},

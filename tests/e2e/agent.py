@@ -288,7 +288,7 @@ def told_to_enforce_beside_another_it_does_once_that_has_ended(context):
     context.figure(f"an agent that waited for another to end enforces {time.monotonic() - began:.1f} s after that")
     top = other.top()
     check(top["mode"] == "enforce" and top["configuration"] == {"reloads": 1, "refused": 1, "faults": []}, f"{top}")
-    check(other.said().count("the configuration file is refused") == 1, f"it is said once: {other.said()}")
+    check(other.said().count("the configuration file is sound, and cannot be put in force yet") == 1, f"it is said once: {other.said()}")
     other.stop()
     check(unchanged(context), "masks differ")
 
