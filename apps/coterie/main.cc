@@ -9,5 +9,6 @@
 int main(int argc, char** argv) {
   // Before anything else: a worker sandboxes itself while it has one thread and nothing open.
   if (argc > 1 && std::string_view(argv[1]) == "worker") return coterie::worker::workerMain(argc - 1, argv + 1);
+  coterie::node_agent::holdHangUpsOfAgent(argc, argv);
   return coterie::cli::cliMain(argc, argv, {coterie::serve::serveCommand(), coterie::node_agent::agentCommand()});
 }

@@ -141,7 +141,9 @@ void printNodeTop(const Context& context, const Value& report) {
   const bool enforcing = admin::textAt(report, "mode") == "enforce";
   out << (enforcing ? "enforcing" : styled("observing: nothing is changed", Style::Doubtful, colors)) << "; "
       << printable(namedAt(report, "usableCpus")) << ", pool " << printable(orDash(admin::textAt(report, "poolCpus"))) << ", reserved "
-      << printable(orDash(admin::textAt(report, "reservedCpus"))) << "\n";
+      << printable(orDash(admin::textAt(report, "reservedCpus")));
+  if (const auto pid = numberAt(report, "agentPid")) out << "; agent: process " << *pid;  // several may observe
+  out << "\n";
   if (const std::string why = admin::textAt(report, "why"); !why.empty()) out << styled(printable(why), Style::Doubtful, colors) << "\n";
   if (const Value* configuration = report.find("configuration"); configuration != nullptr && !listAt(*configuration, "faults").empty()) {
     out << styled("the configuration file is not in force, the one before it is", Style::Bad, colors) << "\n";

@@ -36,6 +36,20 @@ TEST(NodeTop, WhoIsContestedIsReadableForOneCpuAndForMany) {
   EXPECT_EQ(top(R"({"mode": "enforce", "usableCpus": "0-1"})").rfind("enforcing; CPUs 0-1, pool -", 0), 0U);
 }
 
+TEST(NodeTop, WhoWaitsIsSaidToWaitOnceAndWhichAgentSaysSo) {
+  const std::string text = top(R"({"mode": "enforce", "agentPid": 812, "groups": [{"name": "a/first", "tenant": "a", "pending": true,
+    "reasons": ["it waits: it needs 3 CPUs"], "containers": [{"container": "c"}]}]})");
+  EXPECT_NE(text.find("a/first waits: it needs 3 CPUs\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("; agent: process 812\n"), std::string::npos) << text;
+}
+
+TEST(NodeTop, WhatACgroupAboveDoesNotAllowIsSaidWithItsName) {
+  const std::string text = top(R"({"mode": "enforce", "groups": [{"name": "a/x", "tenant": "a", "containers": [{"container": "docker c",
+    "homeCpus": "0", "nowCpus": "1", "contested": true, "limitedBy": "cgroup /docker allows only CPU 1"}]}]})");
+  EXPECT_NE(text.find(" 0; not allowed: it runs on CPU 1 "), std::string::npos) << text;
+  EXPECT_NE(text.find("a/x, docker c: cgroup /docker allows only CPU 1\n"), std::string::npos) << text;
+}
+
 TEST(NodeTop, WhatIsolationDoesNotGiveIsSaidOncePerGroup) {
   const std::string text = top(R"({"mode": "enforce", "groups": [
     {"name": "a/x", "tenant": "a", "isolation": "core", "isolationGaps": ["memory bandwidth stays shared", "Not kept away: programs"],

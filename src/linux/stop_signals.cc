@@ -9,6 +9,13 @@
 
 namespace coterie::linux {
 
+void holdHangUps() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGHUP);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 StopSignals::StopSignals(EventLoop& loop, std::function<void()> stop, std::function<void()> hangUp) {
   sigset_t set;
   ::sigemptyset(&set);

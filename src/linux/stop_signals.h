@@ -13,6 +13,10 @@
 
 namespace coterie::linux {
 
+// SIGHUP waits from now on for a StopSignals, in this thread and those that it starts; for a program that takes long until it has one, and that
+// somebody may ask meanwhile to read its configuration.
+void holdHangUps();
+
 class StopSignals {
  public:
   // Each called once for each signal. hangUp: for a SIGHUP that a process sent, also under nohup; empty: that stops, too.

@@ -13,6 +13,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -233,7 +234,11 @@ void AgentRun::openSocket() {
   static_cast<void>(linux::makePrivateFolder(context_.stateFolder));  // what is wrong is said of the socket
   const Status opened = doors_->openSocket(loop_, socketPath());
   socketOpen_ = opened.ok();
-  if (!opened) log::warning("agent", "`coterie top --node` will not find this agent: " + opened.error().message);
+  if (opened.ok()) return;
+  const bool others = opened.error().reason == "AddressInUse" && std::filesystem::is_socket(socketPath());
+  log::warning("agent", others ? "another agent runs with the state folder " + context_.stateFolder +
+                                     ": `coterie top --node` shows that one, and not this; run this one with a --state of its own"
+                               : "`coterie top --node` will not find this agent: " + opened.error().message);
 }
 
 // Whoever removed the state folder took the lock and the socket with it: they are put back (the journal is the controller's).
@@ -340,6 +345,12 @@ int runAgent(cli::Context& context, const Flags& flags) {
 }
 
 }  // namespace
+
+void holdHangUpsOfAgent(int argc, const char* const* argv) {
+  int at = 1;
+  while (at < argc && argv[at][0] == '-') at += std::string_view(argv[at]) == "--state" ? 2 : 1;
+  if (at < argc && std::string_view(argv[at]) == "agent") linux::holdHangUps();
+}
 
 cli::Command agentCommand() {
   const auto flags = std::make_shared<Flags>();  // shared by the parser, which fills it, and the run

@@ -6,5 +6,7 @@
 namespace coterie::node_agent {
 
 [[nodiscard]] cli::Command agentCommand();
+// For main(), first of all: is this command line the agent's? From then on a SIGHUP waits until the agent listens, and does not end it.
+void holdHangUpsOfAgent(int argc, const char* const* argv);
 
 }  // namespace coterie::node_agent

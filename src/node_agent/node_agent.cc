@@ -452,6 +452,7 @@ ContainerReport NodeAgent::containerReport(InstanceId id, const foreign::FoundCo
 AgentReport NodeAgent::report() {
   AgentReport report;
   report.mode = mode_;
+  report.pid = config_.self;
   report.why = why_;
   report.reserved = reserved_;
   report.usable = allocation::usableCpus(machine_, reserved_);

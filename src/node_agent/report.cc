@@ -200,6 +200,7 @@ std::string reportText(const AgentReport& report, bool colors) {
 Value reportValue(const AgentReport& report) {
   Value value;
   value.set("mode", modeName(report.mode));
+  value.set("agentPid", report.pid);
   value.set("why", report.why);
   value.set("usableCpus", report.usable.toString());
   value.set("reservedCpus", report.reserved.toString());

@@ -76,6 +76,7 @@ struct ConfigReport {
 
 struct AgentReport {
   Mode mode{Mode::Observe};
+  int pid{0};       // of the agent
   std::string why;  // it observes although it was told to enforce
   CpuSet usable, reserved, pool;
   MilliCpu elsewhere;               // threads of no group that run or wait, in thousandths
