@@ -486,6 +486,7 @@ AgentReport NodeAgent::report() {
       ContainerReport one = containerReport(id, container, plan);
       if (std::string said = throttleText(id, container); !said.empty()) group.reasons.push_back(std::move(said));
       if (!one.limit.empty()) group.reasons.push_back(limitText(one));
+      if (std::string said = plan.pending ? reservedText(one) : ""; !said.empty()) group.reasons.push_back(std::move(said));
       foreign::addUse(group.use, one.use);
       group.containers.push_back(std::move(one));
     }

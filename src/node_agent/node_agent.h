@@ -159,6 +159,7 @@ class NodeAgent final : private agent::Drc::Listener {
   void submit(PreparedChange change);
   // node_agent_watch.cc
   [[nodiscard]] std::string limitText(const ContainerReport& container) const;
+  [[nodiscard]] std::string reservedText(const ContainerReport& container) const;
   void watchNow();
   void watchMembers(const foreign::Roster::Change& change);
   void measureContainer(InstanceId id, const foreign::FoundContainer& container, Instant now, Nanos span);

@@ -341,6 +341,31 @@ TEST(NodeAgentReloadTest, ReservedCpusThatTheMachineDoesNotHaveAreAFault) {
   EXPECT_EQ(started.error().reason, "NoSuchCpu");
 }
 
+// Who waited since CPUs were reserved stayed on one of them, and nobody said so.
+TEST(NodeAgentReloadTest, WhoWaitsOnCpusThatAreReservedNowIsMarked) {
+  AgentRig rig;
+  const int red = rig.begin("red");
+  const int blue = rig.begin("blue");
+  const std::string floors = kGroups + R"(  - {name: red/s, tenant: red, minCpus: 2, members: [{command: "red*"}]}
+  - {name: blue/s, tenant: blue, minCpus: 2, members: [{command: "blue*"}]}
+)";
+  rig.start(floors, Mode::Enforce);
+  rig.loop.advance(2s);
+  for (const auto& [name, pid] : {std::pair<const char*, int>("red", red), {"blue", blue}}) rig.processes.setCpus(pid, rig.held(name));
+  rig.reload("mode: enforce\nreserved: 0,2\n" + floors);
+  rig.loop.advance(2s);
+  const AgentReport report = rig.node->report();
+  int waiting = 0;
+  std::string said;
+  for (const GroupReport& group : report.groups) {
+    waiting += group.pending ? 1 : 0;
+    for (const std::string& sentence : group.reasons) said += sentence + "\n";
+  }
+  ASSERT_EQ(waiting, 1);
+  EXPECT_NE(said.find("still runs on CPU"), std::string::npos) << said;
+  EXPECT_NE(said.find("reserved now"), std::string::npos) << said;
+}
+
 TEST(NodeAgentReloadTest, MemoryNodesAreFollowedOrKeptFromThenOn) {
   RedAndBlue rig;
   const InstanceId red = idOf(rig, "red");

@@ -137,6 +137,14 @@ std::string NodeAgent::limitText(const ContainerReport& container) const {
   return container.name + cannot + cpusNamed(container.planned) + ": " + container.limit + stays + ". Widen that cgroup's cpuset.cpus";
 }
 
+// Of one that waits and keeps what it had, before that was reserved; empty: it is not there, or was never given a set.
+std::string NodeAgent::reservedText(const ContainerReport& container) const {
+  const CpuSet reserved = container.now & reserved_;
+  if (mode_ != Mode::Enforce || reserved.empty() || machine_.allowed.isSubsetOf(container.now)) return {};
+  return container.name + " still runs on " + cpusNamed(reserved) + (reserved.count() == 1 ? ", which is reserved now" : ", which are reserved now") +
+         ": it keeps the CPUs it had until its group fits";
+}
+
 HintSeen NodeAgent::hintSeen(InstanceId id, const foreign::Use& last) const {
   const auto told = hints_.find(id);
   if (told == hints_.end() || told->second.threads == 0) return HintSeen::None;
