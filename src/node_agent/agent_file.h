@@ -2,7 +2,7 @@
 // word.
 //
 //   mode: observe                    # or enforce; default observe: nothing is changed
-//   reserved: 0-1                    # CPUs that nobody may own; default none below 8 CPUs
+//   reserved: 0-1                    # CPUs of the machine that nobody may own; default none below 8 CPUs
 //   kubeletState: /var/lib/kubelet/cpu_manager_state    # the default; while it says "static", nothing is enforced
 //   cacheClasses: auto               # for tenants with an isolated group, where the kernel has them (default); all; off
 //   memoryNodes: follow              # a container's go with its CPUs unless somebody chose them (default); keep: as they are found
