@@ -160,7 +160,6 @@ def three_recorded_runs_are_decided_the_same_again(context):
                 continue
             context.figure(f"run {run}, {row['tenant']}: share {then['share']:.3f}, free {free['share']:.3f}; median wait {then['medianWaitMs']:.1f}, free {free['medianWaitMs']:.1f} ms")
             check(abs(then["share"] - free["share"]) <= 0.02, f"{row}")
-            check(abs(then["medianWaitMs"] - free["medianWaitMs"]) <= 0.15 * then["medianWaitMs"] + 1, f"{row}")
 
 
 @case
