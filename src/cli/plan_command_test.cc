@@ -142,7 +142,7 @@ TEST(PlanCommand, MistakesAreNamed) {
 
 TEST(PlanCommand, IsCompleted) {
   EXPECT_EQ(runAny({"__complete", "plan", ""}, "").out, "node\n");
-  EXPECT_EQ(runAny({"__complete", "plan", "node", "--policy", "none-single"}, "").out, "none-multi\nnone-single\n");
+  EXPECT_EQ(runAny({"__complete", "plan", "node", "--policy", "none"}, "").out, "none-multi\nnone-single\n");
   EXPECT_EQ(runAny({"__complete", "plan", "node", "-o", ""}, "").out, "json\nsvg\ntable\n");
 }
 
