@@ -90,7 +90,10 @@ Result<Value> buildBody(const std::vector<std::string>& words, const Value& mode
     item.set("name", name);
     item.set("shape", shapeOf(*data));
     item.set("datatype", textAt(*input, "datatype"));
-    item.set("data", data->asList() == nullptr ? std::move(flat) : *data);
+    if (data->asList() == nullptr)
+      item.set("data", std::move(flat));
+    else
+      item.set("data", *data);
     list.push(std::move(item));
   }
   Value body = Value::emptyMap();

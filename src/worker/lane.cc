@@ -130,7 +130,7 @@ Status Lane::runOne(Buffers& buffers) {
   if (Status s = buffers.gather.join(request, setup_.requests, signature_, buffers.inputs); !s.ok()) return s;
   buffers.wanted.assign(request.outputs.begin(), request.outputs.begin() + request.outputCount);
   const std::span<std::byte> cell = setup_.answers.subspan(request.cellOffset, request.cellBytes);
-  const Status ran = runner_.run(buffers.inputs, buffers.wanted, cell, buffers.outputs);
+  Status ran = runner_.run(buffers.inputs, buffers.wanted, cell, buffers.outputs);
   buffers.gather.release();
   if (!ran.ok()) return ran;
   channel::AnswerMessage& answer = buffers.answer;

@@ -36,7 +36,10 @@ pid_t spawn(const std::vector<std::string>& words, const std::string& input, con
   const pid_t child = ::fork();
   if (child != 0) return child;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const auto open = [](const std::string& path, int flags, int as) { ::dup2(::open(path.c_str(), flags, 0600), as); };
+  const auto open = [](const std::string& path, int flags, int as) {
+    const int file = ::open(path.c_str(), flags, 0600);
+    if (file < 0 || ::dup2(file, as) < 0) ::_exit(126);
+  };
   open(input.empty() ? "/dev/null" : input, O_RDONLY, 0);
   open(output, O_WRONLY | O_CREAT | O_TRUNC, 1);
   open(errors, O_WRONLY | O_CREAT | O_TRUNC, 2);
