@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "dispatch/call_check.h"
+#include "dispatch/make_call.h"
 #include "dispatch/replay.h"
 #include "dispatch/station.h"
 
@@ -52,6 +53,7 @@ class Track {
   struct End {
     std::vector<std::size_t> members;
   };
+  void arrive(const Request& request, Instant now);
   void note(std::size_t arrival, Instant started);
   void complete(const calls::Complete& call);
   [[nodiscard]] Nanos runOf(const Arrival& arrival);
@@ -82,13 +84,14 @@ class Track {
 
 std::string Track::read(Call& call) {
   if (std::string why = check_.refuse(call); !why.empty()) return why;
+  Call made = call;
+  makeCall(recorded_, made);
   if (auto* open = std::get_if<calls::Open>(&call)) {
     name_ = open->name;
-    recorded_.configure(open->options);
     free_.configure(open->options);
-  } else if (auto* next = std::get_if<calls::Next>(&call)) {
-    decisions_.clear();
-    recorded_.next(next->now, decisions_);
+    return {};
+  }
+  if (auto* next = std::get_if<calls::Next>(&call)) {
     for (const Dispatch& each : next->answer.dispatches) {
       const auto found = byHandle_.find({each.request.index, each.request.generation});
       if (found == byHandle_.end()) return "starts a request that did not arrive";
@@ -96,46 +99,34 @@ std::string Track::read(Call& call) {
       running_[each.slot.value].push_back(found->second);
       note(found->second, next->now);
     }
-  } else if (auto* done = std::get_if<calls::Complete>(&call)) {
-    static_cast<void>(recorded_.completed(done->request, done->usage, done->outcome, done->now));
-    complete(*done);
-  } else {
-    if (auto* tenant = std::get_if<calls::SetTenant>(&call)) {
-      tenants_[tenant->tenant.value] = tenant->name;
-      recorded_.setTenant(tenant->tenant, tenant->options);
-    } else if (auto* arrival = std::get_if<calls::Enqueue>(&call)) {
-      static_cast<void>(recorded_.enqueue(arrival->request, arrival->now));
-      if (arrival->answer.accepted()) byHandle_[{arrival->answer.handle.index, arrival->answer.handle.generation}] = arrivals_.size();
-      arrivals_.push_back({arrival->request, arrival->now, {}, {}, {}, Outcome::Succeeded, {}});
-      ++then_[arrival->request.tenant.value].arrivals;
-    } else if (auto* early = std::get_if<calls::Foresee>(&call)) {
-      static_cast<void>(recorded_.foresee(early->request, early->now));
-      if (!early->answer) return {};  // it comes again, whole
-      arrivals_.push_back({early->request, early->now, {}, {}, {}, Outcome::Succeeded, {}});
-      ++then_[early->request.tenant.value].arrivals;
-    } else if (auto* cancel = std::get_if<calls::Cancel>(&call)) {
-      static_cast<void>(recorded_.cancel(cancel->request, cancel->now));
-      const auto found = byHandle_.find({cancel->request.index, cancel->request.generation});
-      if (found == byHandle_.end()) return {};
-      cancel->request.index = static_cast<std::uint32_t>(found->second);  // from here on: which arrival
-    } else if (auto* slot = std::get_if<calls::AddSlot>(&call)) {
-      if (recorded_.addSlot(slot->service, slot->slotClass, slot->cookie) != slot->answer) return "has another slot than this station gives";
-    } else if (auto* opened = std::get_if<calls::OpenSlot>(&call)) {
-      recorded_.setSlotOpen(opened->slot, opened->open);
-    } else if (auto* removed = std::get_if<calls::RemoveSlot>(&call)) {
-      recorded_.removeSlot(removed->slot);
-    } else if (auto* added = std::get_if<calls::AddService>(&call)) {
-      static_cast<void>(recorded_.addService(added->options));
-    } else if (auto* changed = std::get_if<calls::SetService>(&call)) {
-      recorded_.setService(changed->service, changed->options);
-    } else if (auto* gone = std::get_if<calls::RemoveService>(&call)) {
-      recorded_.removeService(gone->service, gone->now);
-    } else if (auto* options = std::get_if<calls::Configure>(&call)) {
-      recorded_.configure(options->options);
-    }
-    outside_.push_back(std::move(call));
+    return {};
   }
+  if (auto* done = std::get_if<calls::Complete>(&call)) {
+    complete(*done);
+    return {};
+  }
+  if (auto* tenant = std::get_if<calls::SetTenant>(&call)) {
+    tenants_[tenant->tenant.value] = tenant->name;
+  } else if (auto* arrival = std::get_if<calls::Enqueue>(&call)) {
+    if (arrival->answer.accepted()) byHandle_[{arrival->answer.handle.index, arrival->answer.handle.generation}] = arrivals_.size();
+    arrive(arrival->request, arrival->now);
+  } else if (auto* early = std::get_if<calls::Foresee>(&call)) {
+    if (!early->answer) return {};  // it comes again, whole
+    arrive(early->request, early->now);
+  } else if (auto* cancel = std::get_if<calls::Cancel>(&call)) {
+    const auto found = byHandle_.find({cancel->request.index, cancel->request.generation});
+    if (found == byHandle_.end()) return {};
+    cancel->request.index = static_cast<std::uint32_t>(found->second);  // from here on: which arrival
+  } else if (auto* slot = std::get_if<calls::AddSlot>(&call)) {
+    if (std::get<calls::AddSlot>(made).answer != slot->answer) return "has another slot than this station gives";
+  }
+  outside_.push_back(std::move(call));
   return {};
+}
+
+void Track::arrive(const Request& request, Instant now) {
+  arrivals_.push_back({request, now, {}, {}, {}, Outcome::Succeeded, {}});
+  ++then_[request.tenant.value].arrivals;
 }
 
 void Track::note(std::size_t arrival, Instant started) {
@@ -183,13 +174,7 @@ void Track::run() {
 }
 
 void Track::outside(Call& call) {
-  if (const auto* tenant = std::get_if<calls::SetTenant>(&call)) {
-    free_.setTenant(tenant->tenant, tenant->options);
-  } else if (const auto* added = std::get_if<calls::AddService>(&call)) {
-    static_cast<void>(free_.addService(added->options));
-  } else if (const auto* changed = std::get_if<calls::SetService>(&call)) {
-    free_.setService(changed->service, changed->options);
-  } else if (const auto* gone = std::get_if<calls::RemoveService>(&call)) {
+  if (const auto* gone = std::get_if<calls::RemoveService>(&call)) {
     until(gone->now);
     free_.removeService(gone->service, clock_);
   } else if (const auto* slot = std::get_if<calls::AddSlot>(&call)) {
@@ -198,8 +183,6 @@ void Track::outside(Call& call) {
     free_.setSlotOpen(slots_.at(opened->slot.value), opened->open);
   } else if (const auto* removed = std::get_if<calls::RemoveSlot>(&call)) {
     free_.removeSlot(slots_.at(removed->slot.value));
-  } else if (const auto* options = std::get_if<calls::Configure>(&call)) {
-    free_.configure(options->options);
   } else if (const auto* cancel = std::get_if<calls::Cancel>(&call)) {
     until(cancel->now);
     if (cancel->request.index < next_) static_cast<void>(free_.cancel(arrivals_[cancel->request.index].handle, clock_));
@@ -212,6 +195,8 @@ void Track::outside(Call& call) {
     ++now_[request.tenant.value].arrivals;
     arrival.handle = free_.enqueue(request, clock_).handle;
     step();
+  } else {  // tenants, services, options: as they were
+    makeCall(free_, call);
   }
 }
 

@@ -6,33 +6,12 @@
 #include <variant>
 
 #include "dispatch/call_check.h"
+#include "dispatch/make_call.h"
 #include "dispatch/station.h"
 
 namespace coterie::dispatch {
 
 namespace {
-
-// Makes a call as it was recorded and puts its answer in the place of the recorded one.
-struct Make {
-  Station& station;
-  void operator()(calls::Open& call) const { station.configure(call.options); }
-  void operator()(calls::Configure& call) const { station.configure(call.options); }
-  void operator()(calls::SetTenant& call) const { station.setTenant(call.tenant, call.options); }
-  void operator()(calls::AddService& call) const { static_cast<void>(station.addService(call.options)); }
-  void operator()(calls::SetService& call) const { station.setService(call.service, call.options); }
-  void operator()(calls::RemoveService& call) const { station.removeService(call.service, call.now); }
-  void operator()(calls::AddSlot& call) const { call.answer = station.addSlot(call.service, call.slotClass, call.cookie); }
-  void operator()(calls::OpenSlot& call) const { station.setSlotOpen(call.slot, call.open); }
-  void operator()(calls::RemoveSlot& call) const { station.removeSlot(call.slot); }
-  void operator()(calls::Enqueue& call) const { call.answer = station.enqueue(call.request, call.now); }
-  void operator()(calls::Foresee& call) const { call.answer = station.foresee(call.request, call.now); }
-  void operator()(calls::Next& call) const {
-    call.answer.clear();
-    station.next(call.now, call.answer);
-  }
-  void operator()(calls::Complete& call) const { call.answer = station.completed(call.request, call.usage, call.outcome, call.now); }
-  void operator()(calls::Cancel& call) const { call.answer = station.cancel(call.request, call.now); }
-};
 
 std::string handleText(const Dispatch& dispatch) {
   return "request " + std::to_string(dispatch.cookie) + " on slot " + std::to_string(dispatch.slot.value) +
@@ -88,7 +67,7 @@ ReplayResult replay(std::string_view bytes) {
       break;
     }
     const std::string recorded = answerText(frame->call);
-    std::visit(Make{one->station}, frame->call);
+    makeCall(one->station, frame->call);
     count(frame->call, result);
     again.clear();
     writer.append(again, *frame);

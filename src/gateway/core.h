@@ -137,6 +137,7 @@ class Gateway::Core final : public DeploymentEvents {
 
   // core_run.cc
   void admit(Inference& inference);
+  [[nodiscard]] static dispatch::Request requestTo(Deployment& deployment, const Tenant& tenant, Instant deadline);
   void enqueue(Inference& inference);
   [[nodiscard]] std::uint64_t batchKeyOf(Inference& inference);
   void wait(Inference& inference);

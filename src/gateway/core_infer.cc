@@ -193,12 +193,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
 }
 
 std::optional<Refused> Gateway::Core::foresee(Deployment& deployment, const Tenant& tenant, Instant deadline, Instant when) {
-  if (!deployment.station.view().hasTenant(tenant.id)) tellStation(deployment, tenant);
-  dispatch::Request request;
-  request.tenant = tenant.id;
-  request.service = deployment.stationService;
-  request.deadline = deadline;
-  const auto refusal = deployment.station.foresee(request, when);
+  const auto refusal = deployment.station.foresee(requestTo(deployment, tenant, deadline), when);
   return refusal ? std::optional(refusedBy(*refusal)) : std::nullopt;
 }
 

@@ -130,19 +130,23 @@ void Gateway::Core::dismissWaiting(Deployment& deployment) {
   publishLoad(deployment);
 }
 
-void Gateway::Core::enqueue(Inference& inference) {
-  dispatch::RecordedStation& station = inference.deployment->station;
-  const TenantId tenant = inference.tenant->id;
-  if (!station.view().hasTenant(tenant)) tellStation(*inference.deployment, *inference.tenant);
+// What is known from a head. The station hears of the tenant with its first request.
+dispatch::Request Gateway::Core::requestTo(Deployment& deployment, const Tenant& tenant, Instant deadline) {
+  if (!deployment.station.view().hasTenant(tenant.id)) tellStation(deployment, tenant);
   dispatch::Request request;
-  request.tenant = tenant;
-  request.service = inference.deployment->stationService;
-  request.deadline = inference.deadline;
+  request.tenant = tenant.id;
+  request.service = deployment.stationService;
+  request.deadline = deadline;
+  return request;
+}
+
+void Gateway::Core::enqueue(Inference& inference) {
+  dispatch::Request request = requestTo(*inference.deployment, *inference.tenant, inference.deadline);
   request.inputElements = inference.elements;
   request.bytes = Bytes(static_cast<std::int64_t>(inference.request.cellBytes));
   request.cookie = inference.index;
   request.batchKey = batchKeyOf(inference);
-  const dispatch::Admission admission = station.enqueue(request, now());
+  const dispatch::Admission admission = inference.deployment->station.enqueue(request, now());
   if (!admission.accepted()) return refuse(inference, refusedBy(admission.refusal));
   inference.stage = Stage::Queued;
   inference.handle = admission.handle;
