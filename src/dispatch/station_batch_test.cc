@@ -61,6 +61,14 @@ class BatchTest : public StationTest {
   Admission put(TenantId tenant, std::uint64_t cookie, Instant now, std::uint64_t key, Nanos within = Seconds(60)) {
     return station.enqueue({tenant, service, 1, now + within, 1, Bytes(1), cookie, key}, now);
   }
+  // Whether A's and B's requests may run in one batch with others'.
+  void share(bool a, bool b) {
+    TenantOptions options;
+    options.sharesBatches = a;
+    station.setTenant(kA, options);
+    options.sharesBatches = b;
+    station.setTenant(kB, options);
+  }
   void occupy(Instant now) {
     put(kA, 99, now, 0);
     ASSERT_EQ(next(now), List{99});
@@ -129,11 +137,7 @@ TEST_F(BatchTest, NobodyJoinsWhoWouldMakeSomebodyLate) {
 TEST_F(BatchTest, TenantsMixOnlyWhereBothSaySo) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
-      TenantOptions options;
-      options.sharesBatches = a;
-      station.setTenant(kA, options);
-      options.sharesBatches = b;
-      station.setTenant(kB, options);
+      share(a, b);
       learn();
       occupy(ms(0));
       put(kA, 1, ms(1), 7);
@@ -147,10 +151,7 @@ TEST_F(BatchTest, TenantsMixOnlyWhereBothSaySo) {
 }
 
 TEST_F(BatchTest, EachPaysItsPartByEstimate) {
-  TenantOptions options;
-  options.sharesBatches = true;
-  station.setTenant(kA, options);
-  station.setTenant(kB, options);
+  share(true, true);
   learn();
   occupy(ms(0));
   put(kA, 1, ms(1), 7);
@@ -166,10 +167,7 @@ TEST_F(BatchTest, EachPaysItsPartByEstimate) {
 }
 
 TEST_F(BatchTest, AStuckBatchIsChargedToAllOfIt) {
-  TenantOptions options;
-  options.sharesBatches = true;
-  station.setTenant(kA, options);
-  station.setTenant(kB, options);
+  share(true, true);
   learn();
   occupy(ms(0));
   put(kA, 1, ms(1), 7);
