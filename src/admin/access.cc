@@ -10,11 +10,7 @@
 
 namespace coterie::admin {
 
-Status Caller::may(tenancy::Verb verb, tenancy::Kind kind) const {
-  // What is done with one's own: whose the thing is comes later.
-  if (tenancy::decide(role(), verb, kind, tenancy::Whose::Own) == tenancy::Answer::Allowed) return {};
-  return tenancy::refusal(role(), verb, kind);
-}
+Status Caller::may(tenancy::Verb verb, tenancy::Kind kind) const { return tenancy::permits(role(), verb, kind); }
 
 Status checkUser(std::optional<std::uint32_t> user, std::uint32_t serverUser) {
   if (user && (*user == 0 || *user == serverUser)) return {};

@@ -27,8 +27,8 @@ Estimate Estimates::least(std::uint32_t version) const {
   Estimate least = get(version, 0);
   const auto found = std::find_if(versions_.begin(), versions_.end(), [&](const Version& v) { return v.number == version; });
   if (found == versions_.end()) return least;
-  for (const Bucket& bucket : found->buckets) {
-    if (bucket.count == 0) continue;
+  for (std::uint64_t rest = found->measured; rest != 0; rest &= rest - 1) {
+    const Bucket& bucket = found->buckets[static_cast<std::size_t>(std::countr_zero(rest))];
     least.cost = std::min(least.cost, bucket.estimate.cost);
     least.t50 = std::min(least.t50, bucket.estimate.t50);
     least.t90 = std::min(least.t90, bucket.estimate.t90);
@@ -54,7 +54,9 @@ Estimates::Version& Estimates::versionFor(std::uint32_t number) {
 }
 
 void Estimates::record(std::uint32_t version, std::uint64_t elements, Nanos run, Nanos cost) {
-  Bucket& bucket = versionFor(version).buckets[static_cast<std::size_t>(bucketOf(elements))];
+  Version& mine = versionFor(version);
+  mine.measured |= std::uint64_t{1} << bucketOf(elements);
+  Bucket& bucket = mine.buckets[static_cast<std::size_t>(bucketOf(elements))];
   bucket.runs[static_cast<std::size_t>(bucket.count % kRuns)] = std::max(run, Nanos(1));
   ++bucket.count;
   bucket.meanCost = bucket.count == 1 ? cost : bucket.meanCost + (cost - bucket.meanCost) / 8;

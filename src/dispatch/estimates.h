@@ -32,7 +32,7 @@ class Estimates {
   explicit Estimates(Nanos initialRun) : initial_(initialRun) {}
   void setInitial(Nanos run) { initial_ = run; }
   [[nodiscard]] Estimate get(std::uint32_t version, std::uint64_t elements) const;
-  // Of the bucket that costs least: what is surely needed, whatever the input. O(buckets).
+  // Of the bucket that costs least: what is surely needed, whatever the input. O(buckets that have a run).
   [[nodiscard]] Estimate least(std::uint32_t version) const;
   void record(std::uint32_t version, std::uint64_t elements, Nanos run, Nanos cost);
   [[nodiscard]] static int bucketOf(std::uint64_t elements);
@@ -47,6 +47,7 @@ class Estimates {
   struct Version {
     std::uint32_t number{0};
     std::uint64_t used{0};
+    std::uint64_t measured{0};  // a bit for each bucket that has a run
     std::array<Bucket, 64> buckets{};
   };
   [[nodiscard]] Version& versionFor(std::uint32_t number);

@@ -177,9 +177,7 @@ void Gateway::Core::route(Call& call) {
   if (!methodFits(call.context->head().method, endpoint)) return refuse(call, wrongMethod(oip::wantsPost(endpoint)));
   // Before anything is looked up: the answer tells the caller about its role, and nothing about the model.
   if (const auto right = rightFor(endpoint)) {
-    const auto& [verb, kind] = *right;
-    if (tenancy::decide(call.role, verb, kind, tenancy::Whose::Own) != tenancy::Answer::Allowed)
-      return refuse(call, {tenancy::refusal(call.role, verb, kind), {}, {}, 0});
+    if (const Status may = tenancy::permits(call.role, right->verb, right->kind); !may.ok()) return refuse(call, {may.error(), {}, {}, 0});
   }
   switch (endpoint) {
     case Unknown:

@@ -90,6 +90,11 @@ bool mayGrant(Role by, Role granted) {
   return by == Role::PlatformAdmin || by == Role::TenantAdmin;
 }
 
+Status permits(Role role, Verb verb, Kind kind) {
+  if (decide(role, verb, kind, Whose::Own) == Answer::Allowed) return {};
+  return refusal(role, verb, kind);
+}
+
 Error refusal(Role role, Verb verb, Kind kind) {
   std::string able;
   std::string makes;

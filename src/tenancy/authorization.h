@@ -57,6 +57,8 @@ enum class Answer : std::uint8_t { Allowed, Forbidden, Hidden };
 
 // Why Forbidden, and which role may.
 [[nodiscard]] Error refusal(Role role, Verb verb, Kind kind);
+// Of the role alone, before it is known whose the thing is: ok where it may with its own, else refusal().
+[[nodiscard]] Status permits(Role role, Verb verb, Kind kind);
 
 // "get", "ModelService"; report is a write of an object's status.
 [[nodiscard]] std::string_view verbName(Verb verb);
