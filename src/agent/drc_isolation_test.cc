@@ -179,13 +179,13 @@ TEST_F(DrcIsolation, ANewcomerIsCountedInUnits) {
   EXPECT_EQ(rig->drc->missingForFloor(spec(2, Isolation::None, 1000)), MilliCpu(0));
   EXPECT_EQ(rig->drc->missingForFloor(spec(2, Isolation::Core)), MilliCpu(1000));
   EXPECT_EQ(rig->drc->missingForFloor(spec(2, Isolation::Node, 1000)), MilliCpu(3000));
-  EXPECT_EQ(rig->drc->isolationUnits().sizes.of(Isolation::Core), 2);
+  EXPECT_EQ(rig->drc->isolationUnits().sizes.core, 2);
   EXPECT_EQ(rig->drc->isolationUnits().cores, 2);
   EXPECT_EQ(rig->drc->isolationUnits().nodes, 1);
   rig->machine.set(testing::withOnline(kTwoCores, CpuSet{0, 1}, CpuSet{0, 1}));
   rig->kernel.setOnline(CpuSet{0, 1});
   rig->loop.advance(1s);
-  EXPECT_EQ(rig->drc->isolationUnits().sizes.of(Isolation::Core), 1) << "the second threads went offline";
+  EXPECT_EQ(rig->drc->isolationUnits().sizes.core, 1) << "the second threads went offline";
 }
 
 TEST_F(DrcIsolation, ServicesOfOneTenantMayStandBesideEachOther) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "allocation/floor_room.h"
+#include "allocation/unit_packing.h"
 
 namespace coterie::allocation {
 
@@ -17,34 +21,113 @@ class Claiming {
       : problem_(problem), layout_(problem.layout), groups_(groups), pinned_(pinned) {}
 
   Claims run() {
-    claims_.units = unitSizes(layout_);
-    claims_.pending = choosePending(groups_, layout_.size(), claims_.units);
-    while (!claim()) pendOneIsolated();
+    if (std::any_of(groups_.begin(), groups_.end(), [](const GroupState* group) { return isolated(*group); })) claims_.units = UnitCounts(layout_);
+    claims_.pending = choosePending(groups_, FloorRoom(layout_, claims_.units));
+    if (!claim()) letWait();
     countOpen();
     return std::move(claims_);
   }
 
  private:
-  // Who claims what; false if the units that there are do not suffice.
+  // Who claims what; false if those who stay where they are leave no units that suffice.
   bool claim() {
+    atLeast_.clear();
     size({});
     std::vector<UnitClaim> claims = unitClaims();
-    chooseUnits(claims, layout_, claims_.holders);
-    while (keepWithinCap(claims)) chooseUnits(claims, layout_, claims_.holders);
+    claims_.unitOwner.assign(layout_.ids.size(), kFree);
+    claims_.unitsRooted = false;
+    if (claims.empty()) return true;
+    while (!choose(claims)) {
+      if (!admitLarger(claims)) {
+        if (!startFromKnown(claims)) return false;
+        break;
+      }
+      size({});
+      claims = unitClaims();
+    }
     std::vector<std::int64_t> inUnits = claims_.sizing.milli;
     for (const UnitClaim& claim : claims) {
-      if (claim.cpus.empty() || (!claim.pinned && static_cast<int>(claim.cpus.size()) < claim.need)) return false;
       std::int64_t& amount = inUnits[at(claims_.claimants[at(claim.claimant)].group)];
       amount = 0;
       for (const int position : claim.cpus) amount += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
     }
     // Units may come to more or less than was asked for: the others share what is really left.
-    if (inUnits != claims_.sizing.milli) {
-      for (UnitClaim& claim : claims) claim.claimant = claims_.claimants[at(claim.claimant)].group;
-      size(inUnits);
-      for (UnitClaim& claim : claims) claim.claimant = claims_.claimantOf[at(claim.claimant)];
+    for (UnitClaim& claim : claims) claim.claimant = claims_.claimants[at(claim.claimant)].group;
+    size(inUnits, cpusOf(claims));
+    for (UnitClaim& claim : claims) claim.claimant = claims_.claimantOf[at(claim.claimant)];
+    takeUnits(claims);
+    return true;
+  }
+
+  static int cpusOf(const std::vector<UnitClaim>& claims) {
+    std::size_t cpus = 0;
+    for (const UnitClaim& claim : claims) cpus += claim.cpus.size();
+    return static_cast<int>(cpus);
+  }
+
+  // False if somebody's floor is not met by the units, or those of the others not by what they leave.
+  bool choose(std::vector<UnitClaim>& claims) const {
+    const auto again = [&] {
+      for (UnitClaim& claim : claims) claim.cpus.clear();
+      chooseUnits(claims, layout_, claims_.holders);
+    };
+    again();
+    while (keepWithinCap(claims)) again();
+    const bool met = std::all_of(claims.begin(), claims.end(), [](const UnitClaim& claim) {
+      return !claim.cpus.empty() && (claim.pinned || static_cast<int>(claim.cpus.size()) >= claim.need);
+    });
+    return met && cpusOf(claims) + openFloors().count().cpus() <= layout_.size();
+  }
+
+  // Somebody's floor has come to larger units than it was counted in: so it is counted, and the others are entitled to less. False: nobody's has.
+  bool admitLarger(const std::vector<UnitClaim>& claims) {
+    bool more = false;
+    std::int64_t cpus = openFloors().count().cpus();
+    for (const UnitClaim& claim : claims) {
+      const auto has = static_cast<int>(claim.cpus.size());
+      const std::size_t group = at(claims_.claimants[at(claim.claimant)].group);
+      const std::int64_t least = cpusForFloor(*groups_[group], claims_.units);
+      if (has > claim.wanted && has > least) {
+        if (atLeast_.empty()) atLeast_.assign(groups_.size(), 0);
+        more = more || atLeast_[group] < has * kCpu;
+        atLeast_[group] = std::max(atLeast_[group], has * kCpu);
+      }
+      cpus += atLeast_.empty() ? least : std::max(least, atLeast_[group] / kCpu);
     }
-    return takeUnits(claims);
+    return more && cpus <= layout_.size();
+  }
+
+  [[nodiscard]] FloorRoom openFloors() const {
+    FloorRoom open(layout_, claims_.units);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (!claims_.pending[g] && !isolated(*groups_[g])) open.add(*groups_[g]);
+    }
+    return open;
+  }
+
+  // Units differ in size, and what everybody has and is entitled to does not go together. Somebody's floor comes first: there are units for all of
+  // them (choosePending), and from these each takes what it is entitled to, if that goes; else they are what it gets.
+  bool startFromKnown(std::vector<UnitClaim>& claims) const {
+    if (std::any_of(claims.begin(), claims.end(), [](const UnitClaim& claim) { return claim.pinned; })) return false;
+    FloorRoom room = openFloors();
+    std::vector<std::vector<int>> held;
+    for (const UnitClaim& claim : claims) {
+      room.add(*groups_[at(claims_.claimants[at(claim.claimant)].group)]);
+      held.push_back(claim.held);
+    }
+    const std::optional<UnitPacking> known = room.units(held);
+    if (!known) return false;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      claims[i].held.clear();
+      for (const int unit : known->units[i]) {
+        for (int position = layout_.branches[at(unit)].begin; position < layout_.branches[at(unit)].end; ++position)
+          claims[i].held.push_back(position);
+      }
+      std::sort(claims[i].held.begin(), claims[i].held.end());
+    }
+    if (choose(claims)) return true;
+    for (UnitClaim& claim : claims) claim.cpus = claim.held;
+    return true;
   }
 
   // Units of different sizes may come to more than was asked for: where that passes the tenant's cap, one of its groups with more than its floor
@@ -64,15 +147,19 @@ class Claiming {
       if (claim->pinned || claim->wanted <= claim->need || static_cast<int>(claim->cpus.size()) <= claim->need) continue;
       if (claimant.tenantLimit == kNoCap || owned[claimant.tenant] <= claimant.tenantLimit) continue;
       claim->wanted = claim->need;
-      for (UnitClaim& one : claims) one.cpus.clear();
       return true;
     }
     return false;
   }
 
-  void size(const std::vector<std::int64_t>& inUnits) {
-    claims_.sizing = entitlements(groups_, claims_.pending, layout_.capacity, layout_.grain(), claims_.units, inUnits);
-    claims_.inPool = choosePool(groups_, claims_.pending, claims_.sizing.milli, layout_.size(), claims_.units);
+  // unitCpus: CPUs in the units of isolated groups, once they are known.
+  void size(const std::vector<std::int64_t>& inUnits, std::int64_t unitCpus = 0) {
+    if (inUnits.empty()) {
+      for (std::size_t g = 0; g < groups_.size(); ++g)
+        unitCpus += !claims_.pending[g] && isolated(*groups_[g]) ? cpusForFloor(*groups_[g], claims_.units) : 0;
+    }
+    claims_.sizing = entitlements(groups_, claims_.pending, layout_.capacity, layout_.grain(), claims_.units, inUnits, atLeast_);
+    claims_.inPool = choosePool(groups_, claims_.pending, claims_.sizing.milli, layout_.size() - unitCpus);
     claims_.claimants.clear();
     claims_.pool = kFree;
     makeClaimants();
@@ -100,15 +187,10 @@ class Claiming {
     return claims;
   }
 
-  // False if they leave too little for what the others need.
-  bool takeUnits(const std::vector<UnitClaim>& claims) {
-    claims_.unitOwner.assign(layout_.ids.size(), kFree);
+  void takeUnits(const std::vector<UnitClaim>& claims) {
     claims_.unitsRooted =
         std::any_of(claims.begin(), claims.end(), [](const UnitClaim& one) { return static_cast<int>(one.cpus.size()) != one.wanted; });
-    if (claims.empty()) return true;
-    int left = layout_.size();
     for (const UnitClaim& claim : claims) {
-      left -= static_cast<int>(claim.cpus.size());
       for (const int position : claim.cpus) {
         const int kind = layout_.kinds[at(position)];
         claims_.unitOwner[at(position)] = claim.claimant;
@@ -117,19 +199,43 @@ class Claiming {
         if (holder != kFree && holder != claim.claimant) --claims_.claimants[at(holder)].held[at(kind)];
       }
     }
-    for (std::size_t c = 0; c < claims_.claimants.size(); ++c) left -= isIsolated(c) ? 0 : static_cast<int>(claims_.claimants[c].need);
-    return left >= 0;
   }
 
-  // Units of different sizes may not fit although they would by count: the youngest of the lowest band waits.
-  void pendOneIsolated() {
-    int last = -1;
+  // Those who cannot leave their units are in others' way: who holds nothing waits first, who is in the way himself last; the youngest of the lowest
+  // band first.
+  [[nodiscard]] std::vector<std::size_t> orderOfWaiting() const {
+    std::vector<std::size_t> order;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (claims_.pending[g] || !isolated(*groups_[g])) continue;
-      const auto key = [&](std::size_t i) { return std::tuple(groups_[i]->band, groups_[i]->joined, groups_[i]->id); };
-      if (last < 0 || key(g) > key(at(last))) last = static_cast<int>(g);
+      if (!claims_.pending[g]) order.push_back(g);
     }
-    claims_.pending[at(last)] = true;
+    const auto key = [&](std::size_t g) {
+      const GroupState& group = *groups_[g];
+      const bool holds = std::any_of(group.containers.begin(), group.containers.end(), [](const ContainerState& one) { return !one.home.empty(); });
+      return std::tuple(pinned_[g], holds, -static_cast<int>(group.band));
+    };
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      if (key(a) != key(b)) return key(a) < key(b);
+      return std::tuple(groups_[a]->joined, groups_[a]->id) > std::tuple(groups_[b]->joined, groups_[b]->id);
+    });
+    return order;
+  }
+
+  void letWait() {
+    std::vector<std::size_t> waiting;
+    for (const std::size_t group : orderOfWaiting()) {
+      claims_.pending[group] = true;
+      waiting.push_back(group);
+      if (claim()) break;
+    }
+    if (waiting.empty()) return;
+    // Whose waiting did not help comes back, the last to wait first.
+    bool claimed = true;
+    for (std::size_t i = waiting.size() - 1; i-- > 0;) {
+      claims_.pending[waiting[i]] = false;
+      claimed = claim();
+      if (!claimed) claims_.pending[waiting[i]] = true;
+    }
+    if (!claimed) claim();
   }
 
   // The CPUs that are in nobody's units, among all others.
@@ -227,6 +333,7 @@ class Claiming {
   const Layout& layout_;
   const std::vector<const GroupState*>& groups_;
   const std::vector<bool>& pinned_;
+  std::vector<std::int64_t> atLeast_;  // per group, milli-CPUs: what isolated ones' floors come to in the units that they can have; empty: not known
   Claims claims_;
 };
 }  // namespace

@@ -1,9 +1,11 @@
 // How much of the machine everybody gets, before it is asked where: who waits, entitlements, whole CPUs, the pool, and the whole units of those who
 // are isolated, which are chosen here, because their number is what they cost.
 //
-// Entitlements (sizing.h) -> pool (whole.cc) -> units (isolation.h), again while a tenant's units pass its cap or units do not suffice (then the
-// youngest isolated group of the lowest band waits) -> the CPUs that are in nobody's units, among all others. O(g log g + n) without isolated groups,
-// else O(isolated groups * (g log g + n)). Pure. Thread-compatible.
+// Who waits (floor_room.h) -> entitlements (sizing.h) -> pool (whole.cc) -> units (isolation.h), again while a tenant's units pass its cap. Units
+// that were chosen by what everybody holds and is entitled to may leave others too little where they differ in size: then from those that the floors
+// are known to fit into (unit_packing.h). Where somebody is pinned even that may not go: then newcomers wait, the youngest of the lowest band first.
+// -> The CPUs that are in nobody's units, among all others. O(g log g + n) without isolated groups, else O(isolated groups * (g log g + n)), and the
+// search for units. Pure. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +15,12 @@
 #include "allocation/policy.h"
 #include "allocation/selection.h"
 #include "allocation/sizing.h"
+#include "allocation/unit_counts.h"
 
 namespace coterie::allocation {
 
 struct Claims {
-  UnitSizes units;
+  UnitCounts units;
   std::vector<bool> pending;  // per group
   std::vector<bool> inPool;   // per group
   Entitlements sizing;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation/floor_room.h"
 #include "allocation/isolation.h"
 #include "allocation/memory_fit.h"
 #include "allocation/plan_steps.h"
@@ -113,12 +114,16 @@ Plan decide(const Snapshot& snapshot, const Config& config) {
 }
 
 MilliCpu missingForFloor(const Snapshot& snapshot, const GroupState& newcomer) {
-  // Only isolated groups need to know how large the machine's units are: this is asked at every pass for every service that waits.
+  // Only isolated groups need to know the machine's units: this is asked at every pass for every service that waits.
   const bool anyIsolated = isolated(newcomer) || std::any_of(snapshot.groups.begin(), snapshot.groups.end(), isolated);
-  FloorCount count(anyIsolated ? unitSizes(makeLayout(*snapshot.machine, snapshot.reserved)) : UnitSizes{});
-  for (const GroupState& group : snapshot.groups) count.add(shapeOf(group));
-  count.add(shapeOf(newcomer));
-  return MilliCpu(std::max<std::int64_t>(0, count.cpus() - usableCpus(*snapshot.machine, snapshot.reserved).count()) * 1000);
+  const Layout layout = anyIsolated ? makeLayout(*snapshot.machine, snapshot.reserved) : Layout{};
+  const UnitCounts units = anyIsolated ? UnitCounts(layout) : UnitCounts{};
+  FloorRoom room(layout, units);
+  for (const GroupState& group : snapshot.groups) room.add(shapeOf(group));
+  room.add(shapeOf(newcomer));
+  const std::int64_t missing = room.count().cpus() - usableCpus(*snapshot.machine, snapshot.reserved).count();
+  if (missing > 0) return MilliCpu(missing * 1000);
+  return MilliCpu(!anyIsolated || room.fits() ? 0 : 1000);  // units of different sizes: by count there would be room
 }
 
 }  // namespace coterie::allocation

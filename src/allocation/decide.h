@@ -151,7 +151,7 @@ enum class ReasonCode : std::uint8_t {
   MovedForBetterFit,       // a = CPUs moved, b = gain of J
   MoveDeferred,            // a = nanoseconds until it may happen
   MovedOffline,            // a = lowest CPU id lost, b = how many
-  PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free, isolation = in whose largest units they are counted, if in units
+  PendingInsufficientCpu,  // a = milli-CPUs wanted, b = milli-CPUs free; c = 1: they would do, but isolated groups cannot leave their units
   IsolationImpossible,     // isolation = the level; a = units that it needs, b = units that the others can leave, c = units of this machine
   IsolationHeldBy,         // a = CPUs guaranteed, b = groups that have them, other = the group if it is one, isolation = its level
   IsolationRemedy,       // a = CPUs by which others' guarantees are too large, b = 1: isolation = a level that would fit, c = 1: its own floor counts

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "allocation/decide.h"
+#include "allocation/floor_room.h"
 #include "allocation/history_world.h"
 #include "allocation/invariants.h"
 #include "allocation/layout.h"
@@ -148,17 +149,15 @@ class History : private HistoryWorld {
   }
 
   void checkFloors(const Plan& plan) {
-    const int cpus = usableCpus(machine_, snapshot_.reserved).count();
-    const UnitSizes units = unitSizes(makeLayout(machine_, snapshot_.reserved));
-    FloorCount floors(units);
-    bool anyIsolated = false;
+    const Layout layout = makeLayout(machine_, snapshot_.reserved);
+    const UnitCounts units(layout);
+    FloorRoom floors(layout, units);
     std::int64_t poolFloor = 0;
     for (const GroupState& group : snapshot_.groups) floors.add(shapeOf(group));
     bool pending = false;
     for (const GroupTarget& target : plan.groups) {
       const GroupState group = shapeOf(stateOf(target.id));
       pending = pending || target.pending;
-      anyIsolated = anyIsolated || isolated(group);
       if (target.pending) continue;
       const CpuSet home = ownedBy(target);
       if (target.inPool) {
@@ -169,9 +168,10 @@ class History : private HistoryWorld {
     }
     checkRounding(plan);
     if (poolFloor > 1000 * plan.pool.count()) fail("the pool's floors are unmet\n" + text(snapshot_) + text(plan));
-    // Units of different sizes may not fit although they would by count.
-    const bool byCount = floors.cpus() > cpus;
-    if (anyIsolated ? byCount && !pending : pending != byCount) fail("Pending does not follow Admission\n" + text(snapshot_) + text(plan));
+    // Those who cannot leave their units may be in others' way.
+    const bool inTheWay = std::any_of(plan.reasons.begin(), plan.reasons.end(),
+                                      [](const Reason& one) { return one.code == ReasonCode::PendingInsufficientCpu && one.c != 0; });
+    if (pending == floors.fits() && !(pending && inTheWay)) fail("Pending does not follow Admission\n" + text(snapshot_) + text(plan));
   }
 
   // Whole CPUs are within one CPU of the entitlement, unless floors or a pool say otherwise (kinds apart: not checked on mixed machines).

@@ -132,7 +132,8 @@ class StateCheck {
   [[nodiscard]] bool old(const std::vector<Stander>& standers, int cpu) const {
     return std::all_of(standers.begin(), standers.end(), [&](const Stander& one) { return heldBefore(one, cpu); });
   }
-  // They share it by right: members of the new pool and pause containers, on its CPUs or on those it leaves, and on what it keeps members of the old one.
+  // They share it by right: members of the new pool and pause containers, on its CPUs or on those it leaves, and on what it keeps members of the old
+  // one.
   [[nodiscard]] bool pooled(const std::vector<Stander>& standers, int cpu) const {
     const bool was = before_.pool.contains(cpu);
     const bool is = plan_.pool.contains(cpu);
@@ -272,7 +273,7 @@ struct Standing {
 };
 
 // What an isolated group owns for its floor: as it is charged, or the units that it has if it cannot do with one fewer (units may differ in size).
-std::int64_t floorInUnits(const Snapshot& snapshot, const Standing& one, const UnitSizes& units) {
+std::int64_t floorInUnits(const Snapshot& snapshot, const Standing& one, const UnitCounts& units) {
   const CpuSet usable = usableCpus(*snapshot.machine, snapshot.reserved);
   int smallest = one.home.count();
   for (const int cpu : one.home) smallest = std::min(smallest, (unitsOf(*snapshot.machine, CpuSet{cpu}, one.group->isolation) & usable).count());
@@ -283,7 +284,7 @@ std::int64_t floorInUnits(const Snapshot& snapshot, const Standing& one, const U
 
 void checkCaps(const Snapshot& snapshot, const std::vector<Standing>& all, std::vector<Violation>& found) {
   const Machine& machine = *snapshot.machine;
-  const UnitSizes units = unitSizes(makeLayout(machine, snapshot.reserved));
+  const UnitCounts units(makeLayout(machine, snapshot.reserved));
   struct Tally {
     std::int64_t cap{0};  // 0: none
     std::int64_t floors{0};

@@ -4,9 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "allocation/sizing.h"
-#include "model/owned_floor.h"
-
 namespace coterie::allocation {
 
 namespace {
@@ -44,16 +41,6 @@ CpuSet unitsOf(const Machine& machine, const CpuSet& cpus, Isolation isolation) 
 
 bool mayTouch(const GroupState& one, const GroupState& other) { return one.tenant == other.tenant || (!isolated(one) && !isolated(other)); }
 
-int UnitSizes::of(Isolation isolation) const {
-  switch (isolation) {
-    case Isolation::None: return 1;
-    case Isolation::Core: return core;
-    case Isolation::Cache: return cache;
-    case Isolation::Node: return node;
-  }
-  return 1;
-}
-
 UnitSizes unitSizes(const Layout& layout) {
   UnitSizes sizes;
   for (const Layout::Branch& branch : layout.branches) {
@@ -62,11 +49,6 @@ UnitSizes unitSizes(const Layout& layout) {
     if (branch.level == DomainLevel::Node) sizes.node = std::max(sizes.node, branch.size());
   }
   return sizes;
-}
-
-std::int64_t cpusForFloor(const GroupState& group, const UnitSizes& units) {
-  constexpr std::int64_t kCpu = 1000;
-  return isolated(group) ? ownedFloor(group.floor, units.of(group.isolation)).value / kCpu : cpusForFloor(group.floor);
 }
 
 namespace {
@@ -103,7 +85,7 @@ class UnitChooser {
 
  private:
   // What prefers a unit; the least is the best.
-  // Does not fit, -held, distance to its own, CPUs that others must leave, kind, -size, first position.
+  // Does not fit, -held, distance to its own, CPUs that others must leave, kind, -size (of those that do not fit: size), first position.
   using Key = std::tuple<bool, int, int, int, int, int, int>;
 
   void occupy(UnitClaim& claim, const Layout::Branch& unit) {
@@ -131,7 +113,8 @@ class UnitChooser {
         const int held = heldIn(claim, unit);
         const bool fits = unit.size() <= missing;
         if ((onlyHeld && held == 0) || (!fits && !needy)) continue;
-        const Key key{!fits, -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], -unit.size(), unit.begin};
+        const Key key{!fits,     -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], fits ? -unit.size() : unit.size(),
+                      unit.begin};
         if (best < 0 || key < bestKey) best = static_cast<int>(b), bestKey = key;
       }
       if (best < 0) break;

@@ -2,11 +2,11 @@
 //
 // The unit of a level is its domain: a core with its threads, the CPUs of one last-level cache, a node. An isolated group's home is a union of whole
 // units (usable CPUs), it is charged for all of them, and it is never in the pool. A machine's units may differ in size (a core with one online
-// thread): floors are then counted by the largest, so that whatever units it gets, no more is promised than there is.
+// thread); what a floor costs in them: unit_counts.h, whether there are enough for all: unit_packing.h.
 // chooseUnits: nodes first, then caches, then cores, as the smaller ones fit into what the larger ones leave; at each level everybody first keeps the
 // units that he has, then those who need more take the nearest to their own, and among equals those that the fewest CPUs of others must leave, the
-// largest first. O(isolated groups * units * n). What it cannot give: memory bandwidth, and siblings that a virtual machine does not show. Pure.
-// Thread-compatible.
+// largest first; of those that are more than its entitlement, which it takes only for its floor, the smallest. O(isolated groups * units * n). What
+// it cannot give: memory bandwidth, and siblings that a virtual machine does not show. Pure. Thread-compatible.
 #pragma once
 
 #include <array>
@@ -32,12 +32,8 @@ struct UnitSizes {
   int core{1};
   int cache{1};
   int node{1};
-  [[nodiscard]] int of(Isolation isolation) const;  // 1 for none
 };
 [[nodiscard]] UnitSizes unitSizes(const Layout& layout);
-
-// Whole CPUs that the group owns for its floor: rounded up to CPUs, and to units if it is isolated; at least one unit then. 0 without either.
-[[nodiscard]] std::int64_t cpusForFloor(const GroupState& group, const UnitSizes& units);
 
 struct UnitClaim {
   int claimant{-1};

@@ -1,20 +1,19 @@
 // Whether isolation can be had at all: how many units a group would need, how many the guarantees of the others can leave, who has the rest, and what
 // would help. The one rule for the plan, which says it of whoever waits, and for the admission of a newcomer.
 //
-// Guarantees are CPUs that nobody else may be given: of an isolated group the fewest CPUs in whole units of its level that cover its floor (units may
-// differ in size: the least sum of sizes), of the others their floors as Admission counts them (sizing.h). Sets of whole units are disjoint, so where
-// the guarantees and the group's own come to more than there is, no choice of units exists: a shortage is proven. The converse holds where the units
-// of a level are of one size; elsewhere Admission, which counts by the largest, may let a group wait although nothing is proven: then there is no
-// answer. Nor is there one where the floor is what is too large: where the floors do not fit even with nobody isolated, none of it is isolation's.
-// O(n * sizes of units) once, O(groups log groups) per answer. Pure. Thread-compatible.
+// Guarantees are CPUs that nobody else may be given: of isolated groups the fewest CPUs in whole units of their levels that cover all their floors at
+// once (unit_packing.h), of the others their floors as FloorCount has them. A shortage is said where no units are found for the group beside them,
+// which is what makes it wait (floor_room.h). Nothing is said where the floor is what is too large: where the floors do not fit even with nobody
+// isolated, none of it is isolation's. A search for units per answer. Pure. Thread-compatible.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
+#include "allocation/floor_room.h"
 #include "allocation/isolation.h"
 #include "allocation/sizing.h"
+#include "allocation/unit_counts.h"
 
 namespace coterie::allocation {
 
@@ -38,30 +37,26 @@ struct UnitShortage {
 
 class IsolationRoom {
  public:
-  explicit IsolationRoom(const Layout& layout);
-  void keep(const GroupState& shape);  // its guarantee stands
+  explicit IsolationRoom(const Layout& layout);  // which outlives it
+  IsolationRoom(const IsolationRoom&) = delete;
+  IsolationRoom& operator=(const IsolationRoom&) = delete;
+  void keep(const GroupState& shape);                      // its guarantee stands
+  [[nodiscard]] int freeCpus() const;                      // that no guarantee takes
+  [[nodiscard]] bool fits(const GroupState& shape) const;  // beside those that are kept
   // Would its floor fit, if nobody were isolated? One that has none has nothing that could not.
   [[nodiscard]] bool floorFits(const GroupState& shape) const;
   // Why the group, which is not kept, cannot be isolated as it asks beside those that are; nothing: it can, or it waits for something else.
   [[nodiscard]] std::optional<UnitShortage> shortageOf(const GroupState& shape) const;
 
  private:
-  struct Level {
-    std::vector<int> sizes;  // of its units, ascending
-    std::vector<int> least;  // CPUs needed -> the least sum of whole units that covers them
-  };
-  [[nodiscard]] const Level& levelOf(Isolation isolation) const;
-  [[nodiscard]] int guaranteed() const;
   [[nodiscard]] std::optional<Isolation> lowerLevel(const GroupState& shape) const;
-  [[nodiscard]] std::vector<UnitShortage::Holder> holders() const;
+  // guaranteed: CPUs of all.
+  [[nodiscard]] std::vector<UnitShortage::Holder> holders(const UnitPacking& units, int guaranteed) const;
 
   int cpus_;
-  UnitSizes largest_;
-  std::array<Level, 3> levels_;  // core, cache, node
-  int inUnits_{0};               // CPUs guaranteed to isolated groups
-  FloorCount open_;              // the floors of the others
-  FloorCount bare_;              // all floors, as if nobody were isolated
-  FloorCount counted_;           // all floors as Admission counts them
+  UnitCounts units_;
+  FloorRoom room_;   // of those that are kept
+  FloorCount bare_;  // all floors, as if nobody were isolated
   std::vector<UnitShortage::Holder> kept_;
 };
 

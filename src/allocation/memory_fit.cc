@@ -47,10 +47,19 @@ class Fitter {
       return std::tuple(one.nearCount, one.joined, i);  // parties are by id of the group, then of the container
     };
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    std::vector<std::size_t> last;
     for (const std::size_t i : order) {
       Party& one = parties_[i];
       one.nodes = choose(one);
-      charge(one);
+      if (one.missing > 0 && one.state->expected > one.state->resident) {
+        last.push_back(i);
+      } else {
+        charge(one);
+      }
+    }
+    for (const std::size_t i : last) {
+      parties_[i].nodes = choose(parties_[i]);
+      charge(parties_[i]);
     }
     for (const Party& one : parties_) {
       if (!one.leaving) take(one);

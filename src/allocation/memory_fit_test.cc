@@ -155,6 +155,19 @@ TEST(MemoryFit, WhatIsExpectedCountsWhileItIsMore) {
   EXPECT_EQ(nodesOf(node.fit(), 0), "0");
 }
 
+// One that says it will need more than the whole machine had all nodes to itself, and the others, younger or with more choice, were widened for nothing.
+TEST(MemoryFit, WhatIsExpectedAndFitsNowhereTakesNoNodeFromThoseWhoFit) {
+  Node node(fourNodes());
+  node.add("0-1", 100, "").expected = Bytes(500000);
+  node.add("0-1", 100, "").expected = Bytes(600);
+  node.add("2-3", 900, "");
+  const Plan plan = node.fit();
+  EXPECT_EQ(nodesOf(plan, 1), "0");
+  EXPECT_EQ(nodesOf(plan, 2), "1");
+  EXPECT_EQ(nodesOf(plan, 0), "0-3") << "all that it may have";
+  EXPECT_TRUE(says(plan, ReasonCode::MemoryShort));
+}
+
 TEST(MemoryFit, WhatPendingGroupsStillHoldCounts) {
   Node node(fourNodes());
   node.add("0", 600, "0");

@@ -84,31 +84,21 @@ class Placer {
 
   void sayWhyItWaits(std::size_t g) {
     const GroupState& group = *groups_[g];
-    const std::int64_t free = freeFor(g);
-    if (isolated(group)) {
-      if (!room_) {
-        room_.emplace(layout_);
-        for (std::size_t other = 0; other < groups_.size(); ++other) {
-          if (!claims_.pending[other]) room_->keep(*groups_[other]);
-        }
+    if (!room_) {
+      room_.emplace(layout_);
+      for (std::size_t other = 0; other < groups_.size(); ++other) {
+        if (!claims_.pending[other]) room_->keep(*groups_[other]);
       }
+    }
+    if (isolated(group)) {
       if (const auto shortage = room_->shortageOf(group)) {
         for (const Reason& reason : shortageReasons(group.id, *shortage)) placement_.reasons.push_back(reason);
         return;
       }
     }
-    const std::int64_t bare = std::max<std::int64_t>(kCpu, cpusForFloor(group.floor) * kCpu);
-    const bool inUnits = isolated(group) && room_->floorFits(group);  // else it is the floor that is too large
-    const std::int64_t wanted = inUnits ? cpusForFloor(group, claims_.units) * kCpu : bare;
-    placement_.reasons.push_back({group.id, ReasonCode::PendingInsufficientCpu, wanted, free, {}, 0, inUnits ? group.isolation : Isolation::None});
-  }
-
-  [[nodiscard]] std::int64_t freeFor(std::size_t without) const {
-    FloorCount count(claims_.units);
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (g != without && !claims_.pending[g]) count.add(*groups_[g]);
-    }
-    return std::max<std::int64_t>(0, layout_.size() - count.cpus()) * kCpu;
+    const bool inTheWay = room_->fits(group);
+    const std::int64_t wanted = std::max<std::int64_t>(1, inTheWay ? cpusForFloor(group, claims_.units) : cpusForFloor(group.floor)) * kCpu;
+    placement_.reasons.push_back({group.id, ReasonCode::PendingInsufficientCpu, wanted, room_->freeCpus() * kCpu, {}, inTheWay ? 1 : 0});
   }
 
   // The pool counts as one.
@@ -314,7 +304,7 @@ class Placer {
   const std::vector<bool>& pinned_;        // per group
   Placement placement_;
   Claims claims_;
-  std::optional<IsolationRoom> room_;  // of those who do not wait; once somebody isolated does
+  std::optional<IsolationRoom> room_;  // of those who do not wait; once somebody does
   std::optional<Board> board_;
   Newcomers newcomers_;
   std::vector<std::vector<Positions>> homes_;  // per claimant: its containers' CPUs

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "allocation/decide.h"
+#include "allocation/floor_room.h"
 #include "allocation/objective.h"
 #include "allocation/quality/exact_oracle.h"
 #include "allocation/quality/instances.h"
@@ -50,7 +51,9 @@ TEST(Quality, PendingIsTheBestOfAllSubsets) {
     }
     std::vector<const GroupState*> groups;
     for (const GroupState& group : builder.snapshot.groups) groups.push_back(&group);
-    ASSERT_EQ(choosePending(groups, machine.online.count()), quality::bestPending(builder.snapshot)) << "round " << round;
+    const Layout layout = makeLayout(machine, {});
+    const UnitCounts units(layout);
+    ASSERT_EQ(choosePending(groups, FloorRoom(layout, units)), quality::bestPending(builder.snapshot)) << "round " << round;
   }
 }
 

@@ -21,13 +21,9 @@ std::string memoryKind(std::int64_t kind) { return std::string(memoryKindName(st
 std::string unitText(Isolation isolation) { return std::string(levelText(unitLevel(isolation))); }
 
 std::string waitText(const Reason& reason) {
-  if (reason.isolation == Isolation::None)
-    return "it waits: it needs " + milli(reason.a) + " (minCpus, or what its init and sidecar containers need with it, in whole CPUs, 1 at least); " +
-           milliAre(reason.b) + " free of guarantees";
-  const std::string units = unitText(reason.isolation) + "s here";
-  if (reason.a <= reason.b) return "it waits: the " + units + " differ in size, and no choice of them was found for all that are isolated";
-  return "it waits: isolation " + std::string(isolationName(reason.isolation)) + " is counted in the largest " + units + ", " + milli(reason.a) +
-         "; " + milliAre(reason.b) + " free of guarantees";
+  if (reason.c != 0) return "it waits: there would be room for it, but isolated groups that cannot leave their units are in the way";
+  return "it waits: it needs " + milli(reason.a) + " (minCpus, or what its init and sidecar containers need with it, in whole CPUs, 1 at least); " +
+         milliAre(reason.b) + " free of guarantees";
 }
 
 std::string impossibleText(const Reason& reason) {

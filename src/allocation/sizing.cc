@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "allocation/floor_room.h"
 #include "model/owned_floor.h"
 
 namespace coterie::allocation {
@@ -76,7 +77,7 @@ std::int64_t cpusForFloor(MilliCpu floor) { return (std::max<std::int64_t>(floor
 
 void FloorCount::add(const GroupState& group) {
   if (isolated(group)) {
-    wholeCpus += cpusForFloor(group, units);
+    wholeCpus += cpusForFloor(group, *units);
   } else {
     addFloor(group.floor);
   }
@@ -92,8 +93,10 @@ void FloorCount::addFloor(MilliCpu floor) {
 }
 
 void FloorCount::remove(const GroupState& group) {
-  if (isolated(group) || group.floor.value >= kCpu) {
-    wholeCpus -= cpusForFloor(group, units);
+  if (isolated(group)) {
+    wholeCpus -= cpusForFloor(group, *units);
+  } else if (group.floor.value >= kCpu) {
+    wholeCpus -= cpusForFloor(group.floor);
   } else {
     poolFloor -= std::max<std::int64_t>(group.floor.value, 0);
     --poolGroups;
@@ -102,35 +105,27 @@ void FloorCount::remove(const GroupState& group) {
 
 std::int64_t FloorCount::cpus() const { return wholeCpus + (poolGroups > 0 ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); }
 
-std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus, const UnitSizes& units) {
+std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, FloorRoom room) {
   std::vector<bool> pending(groups.size(), false);
-  FloorCount count(units);
-  for (const GroupState* group : groups) count.add(*group);
-  if (count.cpus() <= cpus) return pending;
+  for (const GroupState* group : groups) room.add(*group);
+  if (room.fits()) return pending;
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) room.removeLast(**group);
 
   std::vector<int> order(groups.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int a, int b) {
     const GroupState& left = *groups[at(a)];
     const GroupState& right = *groups[at(b)];
-    if (left.band != right.band) return left.band > right.band;
-    if (left.joined != right.joined) return left.joined > right.joined;
-    return left.id > right.id;
+    if (left.band != right.band) return left.band < right.band;
+    if (left.joined != right.joined) return left.joined < right.joined;
+    return left.id < right.id;
   });
-  std::size_t taken = 0;
-  for (; taken < order.size() && count.cpus() > cpus; ++taken) {
-    count.remove(*groups[at(order[taken])]);
-    pending[at(order[taken])] = true;
-  }
-  // Who was taken out without need comes back, the most deserving first.
-  for (std::size_t i = taken; i > 0; --i) {
-    const int index = order[i - 1];
-    count.add(*groups[at(index)]);
-    if (count.cpus() <= cpus) {
-      pending[at(index)] = false;
-    } else {
-      count.remove(*groups[at(index)]);
-    }
+  // The most deserving first: each stays who fits beside those that do.
+  for (const int index : order) {
+    room.add(*groups[at(index)]);
+    if (room.fits()) continue;
+    room.removeLast(*groups[at(index)]);
+    pending[at(index)] = true;
   }
   return pending;
 }
@@ -145,7 +140,8 @@ struct Bounds {
 // pool is nothing.
 struct Terms {
   std::int64_t capacity{0};
-  UnitSizes units;
+  const UnitCounts* units{nullptr};
+  const std::vector<std::int64_t>* atLeast{nullptr};  // per group: floors of isolated ones; may be empty
   const std::vector<std::int64_t>* inUnits{nullptr};  // per group: what isolated ones are entitled to, once that is known
   std::int64_t scale{1};                              // bounds and results are in so many parts of a milli-CPU
   [[nodiscard]] std::int64_t whole() const { return capacity * scale; }
@@ -154,9 +150,10 @@ struct Terms {
 Bounds milliBoundsOf(const GroupState& group, std::size_t index, const Terms& terms) {
   if (isolated(group)) {
     if (terms.inUnits != nullptr) return {(*terms.inUnits)[index], (*terms.inUnits)[index]};
-    const std::int64_t unit = terms.units.of(group.isolation) * kCpu;
-    const std::int64_t low = std::min(cpusForFloor(group, terms.units) * kCpu, terms.capacity);
-    const std::int64_t ceiling = group.ceiling.value >= terms.capacity ? terms.capacity : (group.ceiling.value + unit - 1) / unit * unit;
+    const std::int64_t floor = cpusForFloor(group, *terms.units) * kCpu;
+    const std::int64_t low = std::min(terms.atLeast->empty() ? floor : std::max(floor, (*terms.atLeast)[index]), terms.capacity);
+    const std::int64_t ceiling =
+        group.ceiling.value >= terms.capacity ? terms.capacity : terms.units->least(group.isolation, cpusForFloor(group.ceiling)) * kCpu;
     return {low, std::clamp(ceiling, low, terms.capacity)};
   }
   const std::int64_t low = std::clamp<std::int64_t>(ownedFloor(group.floor).value, 1, terms.capacity);
@@ -300,8 +297,8 @@ std::vector<std::int64_t> exactlyBeforeUnits(const std::vector<const GroupState*
 }  // namespace
 
 Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity, std::int64_t grain,
-                          const UnitSizes& units, const std::vector<std::int64_t>& known) {
-  Terms terms{capacity, units, nullptr};
+                          const UnitCounts& units, const std::vector<std::int64_t>& known, const std::vector<std::int64_t>& atLeast) {
+  Terms terms{capacity, &units, &atLeast, nullptr};
   Entitlements first = fillAll(groups, pending, grain, terms);
   first.plain = first.milli;
   std::vector<std::int64_t> inUnits = known.empty() ? exactlyBeforeUnits(groups, pending, grain, terms, first.milli) : first.milli;
@@ -313,8 +310,7 @@ Entitlements entitlements(const std::vector<const GroupState*>& groups, const st
       inUnits[i] = known[i];
       continue;
     }
-    const std::int64_t unit = units.of(groups[i]->isolation) * kCpu;
-    inUnits[i] = std::max(inUnits[i] / unit * unit, std::min(cpusForFloor(*groups[i], units) * kCpu, inUnits[i]));
+    inUnits[i] = std::max(units.most(groups[i]->isolation, inUnits[i] / kCpu) * kCpu, std::min(milliBoundsOf(*groups[i], i, terms).low, inUnits[i]));
   }
   if (!any) return first;
   terms.inUnits = &inUnits;

@@ -23,8 +23,11 @@
 #include "allocation/decide.h"
 #include "allocation/isolation.h"
 #include "allocation/layout.h"
+#include "allocation/unit_counts.h"
 
 namespace coterie::allocation {
+
+class FloorRoom;
 
 struct Share {
   std::int64_t weight{1};
@@ -35,11 +38,11 @@ struct Share {
 [[nodiscard]] std::vector<std::int64_t> waterFill(const std::vector<Share>& shares, std::int64_t capacity);
 
 // Whole CPUs that these floors take, counted as in Admission: a floor of a CPU or more is rounded up, smaller ones are summed and then rounded up, at
-// least 1; those of isolated groups are counted in units.
+// least 1; those of isolated groups are the fewest CPUs in whole units.
 struct FloorCount {
-  FloorCount() = default;
-  explicit FloorCount(const UnitSizes& sizes) : units(sizes) {}
-  UnitSizes units;
+  FloorCount() = default;  // of groups that are not isolated
+  explicit FloorCount(const UnitCounts& counts) : units(&counts) {}
+  const UnitCounts* units{nullptr};
   std::int64_t wholeCpus{0};
   std::int64_t poolFloor{0};  // milli-CPUs
   int poolGroups{0};
@@ -52,7 +55,7 @@ struct FloorCount {
 
 // All groups from here on are shapes (roles.h).
 // Which groups become Pending because their floors no longer fit: the youngest of the lowest band first, none without need. `groups` ascending by id.
-[[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, int cpus, const UnitSizes& units = {});
+[[nodiscard]] std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, FloorRoom room);  // room: empty
 
 inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 
@@ -70,8 +73,10 @@ struct Entitlements {
 };
 // `grain`: milli-CPUs of which the capacity of every CPU is a multiple; 1000 where all are equal. An isolated group is entitled to a whole number of
 // units; what that takes from it goes to the others. inUnits: per group, what the units that an isolated one has come to; empty: not known yet.
+// atLeast: per group, what an isolated one's floor comes to in the units that are left to it; empty: the fewest CPUs in units.
 [[nodiscard]] Entitlements entitlements(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending, std::int64_t capacity,
-                                        std::int64_t grain = 1000, const UnitSizes& units = {}, const std::vector<std::int64_t>& inUnits = {});
+                                        std::int64_t grain = 1000, const UnitCounts& units = {}, const std::vector<std::int64_t>& inUnits = {},
+                                        const std::vector<std::int64_t>& atLeast = {});
 
 // Who claims whole CPUs: an exclusive group, or the pool.
 struct Claimant {
@@ -89,13 +94,13 @@ struct Claimant {
   [[nodiscard]] int total() const;
 };
 
-// Whole CPUs that an exclusive group cannot do without.
-[[nodiscard]] std::int64_t needOf(const GroupState& group, const UnitSizes& units);
+// Whole CPUs that an exclusive group cannot do without; of an isolated one the fewest in whole units.
+[[nodiscard]] std::int64_t needOf(const GroupState& group, const UnitCounts& units);
 
-// Who is in the pool: entitled to less than a CPU (with sidecars: to fewer than keep them apart, roles.h); and, where slow cores leave fewer CPUs
-// than needs, the least entitled of those with a floor below a CPU.
+// Who is in the pool: entitled to less than a CPU (with sidecars: to fewer than keep them apart, roles.h); and, where slow cores or the units of
+// isolated groups leave fewer CPUs than needs, the least entitled of those with a floor below a CPU. cpus: those that are in nobody's units.
 [[nodiscard]] std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
-                                           const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units = {});
+                                           const std::vector<std::int64_t>& entitled, std::int64_t cpus);
 
 // The CPUs that are shared out: those of the machine, less the units of isolated groups.
 struct Supply {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "allocation/floor_room.h"
 #include "allocation/snapshot_builder.h"
 #include "testing/machine_generator.h"
 
@@ -385,10 +386,15 @@ TEST(Pending, TheYoungestOfTheLowestBandAndNobodyWithoutNeed) {
   add(Band::Low, 0);
   std::vector<const GroupState*> groups;
   for (const GroupState& group : builder.snapshot.groups) groups.push_back(&group);
-  EXPECT_EQ(choosePending(groups, 4), (std::vector<bool>{false, false, false, false, false}));
-  EXPECT_EQ(choosePending(groups, 3), (std::vector<bool>{false, false, true, false, false}));
-  EXPECT_EQ(choosePending(groups, 2), (std::vector<bool>{false, true, true, false, false}));
-  EXPECT_EQ(choosePending(groups, 1), (std::vector<bool>{false, true, true, true, true}));
+  const auto waiting = [&](int cpus) {
+    const Layout layout = makeLayout(testing::regularMachine("m", {1, 1, 0, cpus, 1}), {});
+    const UnitCounts units;
+    return choosePending(groups, FloorRoom(layout, units));
+  };
+  EXPECT_EQ(waiting(4), (std::vector<bool>{false, false, false, false, false}));
+  EXPECT_EQ(waiting(3), (std::vector<bool>{false, false, true, false, false}));
+  EXPECT_EQ(waiting(2), (std::vector<bool>{false, true, true, false, false}));
+  EXPECT_EQ(waiting(1), (std::vector<bool>{false, true, true, true, true}));
 }
 
 TEST(FloorCount, AsInAdmission) {

@@ -243,10 +243,14 @@ int Claimant::total() const {
   return sum;
 }
 
-std::int64_t needOf(const GroupState& group, const UnitSizes& units) { return std::max(leastCpus(group), cpusForFloor(group, units)); }
+std::int64_t needOf(const GroupState& group, const UnitCounts& units) { return std::max(leastCpus(group), cpusForFloor(group, units)); }
+
+namespace {
+std::int64_t openNeedOf(const GroupState& group) { return std::max(leastCpus(group), cpusForFloor(group.floor)); }
+}  // namespace
 
 std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const std::vector<bool>& pending,
-                             const std::vector<std::int64_t>& entitled, int cpus, const UnitSizes& units) {
+                             const std::vector<std::int64_t>& entitled, std::int64_t cpus) {
   std::vector<bool> pool(groups.size(), false);
   std::int64_t needs = 0;  // of the exclusive groups
   std::int64_t poolFloor = 0;
@@ -256,12 +260,12 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
     poolFloor += std::max<std::int64_t>(groups[i]->floor.value, 0);
   };
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (pending[i]) continue;
+    if (pending[i] || isolated(*groups[i])) continue;
     // A floor of whole CPUs is owned even where slow cores push the entitlement below a CPU.
-    if (!isolated(*groups[i]) && entitled[i] < kCpu * leastCpus(*groups[i]) && groups[i]->floor.value < kCpu) {
+    if (entitled[i] < kCpu * leastCpus(*groups[i]) && groups[i]->floor.value < kCpu) {
       join(i);
     } else {
-      needs += needOf(*groups[i], units);
+      needs += openNeedOf(*groups[i]);
     }
   }
   const auto wanted = [&] { return needs + (anyPool ? std::max<std::int64_t>(1, cpusForFloor(MilliCpu(poolFloor))) : 0); };
@@ -272,7 +276,7 @@ std::vector<bool> choosePool(const std::vector<const GroupState*>& groups, const
       if (least < 0 || entitled[i] < entitled[at(least)]) least = static_cast<int>(i);
     }
     if (least < 0) break;
-    needs -= needOf(*groups[at(least)], units);
+    needs -= openNeedOf(*groups[at(least)]);
     join(at(least));
   }
   return pool;

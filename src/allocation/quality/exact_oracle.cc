@@ -13,17 +13,25 @@ namespace coterie::allocation::quality {
 namespace {
 constexpr double kCpu = 1000;
 
-int unitCpus(const Tree& tree, Isolation isolation) {
-  int largest = 1;
-  for (const Tree::Span& span : tree.spans(unitDepth(isolation))) largest = std::max(largest, span.end - span.begin);
-  return largest;
+// What sets of whole units come to, by trying all of them.
+std::set<int> sumsOfUnits(const Tree& tree, Isolation isolation) {
+  std::set<int> sums{0};
+  for (const Tree::Span& span : tree.spans(unitDepth(isolation))) {
+    const std::set<int> before = sums;
+    for (const int sum : before) sums.insert(sum + span.end - span.begin);
+  }
+  return sums;
+}
+// No less than asked for; more than there is: all of them over and over.
+int leastInUnits(const Tree& tree, Isolation isolation, int cpus) {
+  const std::set<int> sums = sumsOfUnits(tree, isolation);
+  const auto found = sums.lower_bound(cpus);
+  return found == sums.end() ? cpus : *found;
 }
 
 int wholeCpus(const Tree& tree, const GroupState& group) {
   const int cpus = static_cast<int>((group.floor.value + 999) / 1000);
-  if (group.isolation == Isolation::None) return cpus;
-  const int unit = unitCpus(tree, group.isolation);
-  return (std::max(1, cpus) + unit - 1) / unit * unit;
+  return group.isolation == Isolation::None ? cpus : leastInUnits(tree, group.isolation, std::max(1, cpus));
 }
 
 bool belowOneCpu(const GroupState& group) { return group.isolation == Isolation::None && group.floor.value < 1000; }
@@ -58,9 +66,9 @@ Bounds boundsOf(const Snapshot& snapshot, const Tree& tree) {
     double low = static_cast<double>(group.floor.value);
     double high = static_cast<double>(group.ceiling.value);
     if (group.isolation != Isolation::None) {
-      const int unit = unitCpus(tree, group.isolation);
       low = kCpu * wholeCpus(tree, group);
-      high = kCpu * unit * static_cast<double>((group.ceiling.value + unit * 1000 - 1) / (unit * 1000));
+      const int ceiling = static_cast<int>(std::min<std::int64_t>(tree.size(), (group.ceiling.value + 999) / 1000));
+      high = kCpu * leastInUnits(tree, group.isolation, ceiling);
     } else if (group.floor.value >= 1000) {
       low = kCpu * wholeCpus(tree, group);
     }
@@ -125,40 +133,6 @@ CpuSet Owner::all() const {
   return set;
 }
 
-std::vector<bool> bestPending(const Snapshot& snapshot) {
-  const Tree tree(snapshot);
-  std::vector<std::size_t> order(snapshot.groups.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const GroupState& left = snapshot.groups[a];
-    const GroupState& right = snapshot.groups[b];
-    return std::tuple(left.band, left.joined, left.id) < std::tuple(right.band, right.joined, right.id);
-  });
-  std::vector<bool> best;
-  for (unsigned subset = 0; subset < 1U << order.size(); ++subset) {
-    std::vector<bool> kept;
-    int cpus = 0;
-    std::int64_t small = 0;
-    bool anySmall = false;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      kept.push_back((subset >> i & 1U) != 0);
-      if (!kept.back()) continue;
-      const GroupState& group = snapshot.groups[order[i]];
-      if (!belowOneCpu(group)) {
-        cpus += wholeCpus(tree, group);
-      } else {
-        anySmall = true;
-        small += group.floor.value;
-      }
-    }
-    if (anySmall) cpus += std::max(1, static_cast<int>((small + 999) / 1000));
-    if (cpus <= tree.size() && kept > best) best = kept;
-  }
-  std::vector<bool> pending(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) pending[order[i]] = !best[i];
-  return pending;
-}
-
 namespace {
 // All ways to take whole units for one group after the other, by the places that are taken.
 class UnitSearch {
@@ -216,6 +190,29 @@ bool unitsExist(const Snapshot& snapshot, const std::vector<bool>& present) {
   return UnitSearch(tree, whole).find(isolated, 0, taken);
 }
 
+std::vector<bool> bestPending(const Snapshot& snapshot) {
+  std::vector<std::size_t> order(snapshot.groups.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const GroupState& left = snapshot.groups[a];
+    const GroupState& right = snapshot.groups[b];
+    return std::tuple(left.band, left.joined, left.id) < std::tuple(right.band, right.joined, right.id);
+  });
+  std::vector<bool> best;
+  for (unsigned subset = 0; subset < 1U << order.size(); ++subset) {
+    std::vector<bool> kept;
+    std::vector<bool> present(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      kept.push_back((subset >> i & 1U) != 0);
+      present[order[i]] = kept.back();
+    }
+    if (kept > best && unitsExist(snapshot, present)) best = kept;
+  }
+  std::vector<bool> pending(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) pending[order[i]] = !best[i];
+  return pending;
+}
+
 bool floorsMet(const Snapshot& snapshot, const Plan& plan) {
   const Tree tree(snapshot);
   std::int64_t small = 0;
@@ -243,9 +240,9 @@ std::vector<double> fairShares(const Snapshot& snapshot, const std::vector<bool>
     const GroupState& group = snapshot.groups[g];
     if (pending[g] || group.isolation == Isolation::None) continue;
     any = true;
-    const int unit = unitCpus(tree, group.isolation);
-    const double units = static_cast<double>(static_cast<std::int64_t>((shares[g] + 1e-6) / (unit * kCpu)));
-    bounds.low[g] = bounds.high[g] = std::max(units * unit * kCpu, std::min(kCpu * wholeCpus(tree, group), shares[g]));
+    const std::set<int> sums = sumsOfUnits(tree, group.isolation);
+    const int most = *std::prev(sums.upper_bound(static_cast<int>((shares[g] + 1e-6) / kCpu)));
+    bounds.low[g] = bounds.high[g] = std::max(most * kCpu, std::min(kCpu * wholeCpus(tree, group), shares[g]));
   }
   return any ? shareAll(snapshot, pending, bounds, tree.capacity()) : shares;
 }

@@ -1,0 +1,199 @@
+#include "allocation/unit_packing.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace coterie::allocation {
+
+namespace {
+constexpr int kMaxSteps = 4'000;  // choices tried
+constexpr std::size_t kMaxCovers = 256;
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+constexpr std::array<DomainLevel, 3> kLevelsOfUnits{DomainLevel::Node, DomainLevel::Cache, DomainLevel::Core};
+constexpr int levelIndex(Isolation isolation) { return isolation == Isolation::Node ? 0 : isolation == Isolation::Cache ? 1 : 2; }
+}  // namespace
+
+UnitPacker::UnitPacker(const Layout& layout, const UnitCounts& counts) : layout_(layout), counts_(counts) {
+  std::vector<int> classOf(layout.branches.size(), 0);
+  for (int level = kUnitLevels - 1; level >= 0; --level) {
+    using Signature = std::pair<int, std::vector<int>>;  // minus the size, what is inside: the largest come first
+    std::map<Signature, std::vector<int>> found;
+    for (std::size_t b = 0; b < layout.branches.size(); ++b) {
+      const Layout::Branch& branch = layout.branches[b];
+      if (branch.level != kLevelsOfUnits[at(level)]) continue;
+      std::vector<int> inside(level + 1 < kUnitLevels ? classes_[at(level + 1)].size() : 0, 0);
+      for (int child = branch.firstChild; child < branch.lastChild; ++child) ++inside[at(classOf[at(child)])];
+      found[{-branch.size(), std::move(inside)}].push_back(static_cast<int>(b));
+    }
+    for (auto& [signature, members] : found) {
+      for (const int member : members) classOf[at(member)] = static_cast<int>(classes_[at(level)].size());
+      classes_[at(level)].push_back({-signature.first, std::move(members), signature.second});
+    }
+  }
+}
+
+class PackingSearch {
+ public:
+  PackingSearch(const UnitPacker& packer, const std::vector<UnitNeed>& needs, int limit)
+      : packer_(packer), needs_(needs), limit_(limit), chosen_(needs.size()) {
+    for (int level = 0; level < UnitPacker::kUnitLevels; ++level) {
+      for (const UnitPacker::Class& one : packer.classes_[at(level)]) free_[at(level)].push_back(static_cast<int>(one.members.size()));
+    }
+    order_.resize(needs.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    const auto key = [&](int need) { return std::tuple(levelIndex(needs[at(need)].isolation), -needs[at(need)].cpus, need); };
+    std::sort(order_.begin(), order_.end(), [&](int a, int b) { return key(a) < key(b); });
+    least_.assign(needs.size() + 1, 0);
+    for (std::size_t i = needs.size(); i > 0; --i) {
+      const UnitNeed& need = needs[at(order_[i - 1])];
+      least_[i - 1] = least_[i] + packer.counts_.least(need.isolation, need.cpus);
+    }
+  }
+
+  bool find() { return search(0); }
+
+  // Which units of the classes that were chosen.
+  UnitPacking placed() const {
+    UnitPacking packing;
+    packing.units.resize(needs_.size());
+    packing.cpusOf.resize(needs_.size());
+    std::vector<bool> taken(packer_.layout_.ids.size(), false);
+    for (int level = 0; level < UnitPacker::kUnitLevels; ++level) {
+      for (const bool onlyHeld : {true, false}) {
+        for (const int need : order_) {
+          if (levelIndex(needs_[at(need)].isolation) == level) placeOne(need, onlyHeld, taken, packing);
+        }
+      }
+    }
+    for (const int cpus : packing.cpusOf) packing.cpus += cpus;
+    return packing;
+  }
+
+ private:
+  using Counts = std::vector<int>;  // per class of a level
+
+  bool search(std::size_t next) {
+    if (used_ + least_[next] > limit_) return false;
+    if (next == order_.size()) return true;
+    const int level = levelIndex(needs_[at(order_[next])].isolation);
+    if (!failed_.insert({next, free_}).second) return false;
+    for (const Counts& cover : coversOf(level, needs_[at(order_[next])].cpus)) {
+      if (++steps_ > kMaxSteps) return false;
+      const auto before = free_;
+      const std::int64_t used = used_;
+      for (std::size_t c = 0; c < cover.size(); ++c) {
+        used_ += static_cast<std::int64_t>(cover[c]) * packer_.classes_[at(level)][c].size;
+        take(level, c, cover[c]);
+      }
+      chosen_[at(order_[next])] = cover;
+      if (search(next + 1)) return true;
+      free_ = before;
+      used_ = used;
+    }
+    return false;
+  }
+
+  void take(int level, std::size_t one, int count) {
+    if (count == 0) return;
+    free_[at(level)][one] -= count;
+    const Counts& inside = packer_.classes_[at(level)][one].inside;
+    for (std::size_t c = 0; c < inside.size(); ++c) take(level + 1, c, count * inside[c]);
+  }
+
+  // The sets of free units that cover the need and from which none can be left out: the fewest CPUs first, then those of larger units, which leave
+  // the smaller ones to others.
+  [[nodiscard]] std::vector<Counts> coversOf(int level, int need) const {
+    std::vector<std::pair<int, Counts>> covers;
+    Counts counts(free_[at(level)].size(), 0);
+    cover(level, 0, need, counts, covers);
+    std::stable_sort(covers.begin(), covers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Counts> result;
+    for (auto& [cpus, one] : covers) result.push_back(std::move(one));
+    return result;
+  }
+
+  void cover(int level, std::size_t from, int missing, Counts& counts, std::vector<std::pair<int, Counts>>& found) const {
+    if (found.size() >= kMaxCovers) return;
+    const std::vector<UnitPacker::Class>& classes = packer_.classes_[at(level)];
+    if (missing <= 0) {
+      for (std::size_t c = 0; c < counts.size(); ++c) {
+        if (counts[c] > 0 && missing + classes[c].size <= 0) return;  // one of these is not needed
+      }
+      found.emplace_back(-missing, counts);
+      return;
+    }
+    if (from == counts.size()) return;
+    const int size = classes[from].size;
+    for (int count = std::min(free_[at(level)][from], (missing + size - 1) / size); count >= 0; --count) {
+      counts[from] = count;
+      cover(level, from + 1, missing - count * size, counts, found);
+    }
+    counts[from] = 0;
+  }
+
+  // Of the units of its classes that it has not got yet: those that it holds, or any.
+  void placeOne(int need, bool onlyHeld, std::vector<bool>& taken, UnitPacking& packing) const {
+    const std::vector<UnitPacker::Class>& classes = packer_.classes_[at(levelIndex(needs_[at(need)].isolation))];
+    std::vector<int>& units = packing.units[at(need)];
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      const auto has = std::count_if(units.begin(), units.end(),
+                                     [&](int unit) { return std::binary_search(classes[c].members.begin(), classes[c].members.end(), unit); });
+      for (auto left = chosen_[at(need)][c] - has; left > 0; --left) {
+        const int unit = takeNearest(needs_[at(need)], classes[c], onlyHeld, taken);
+        if (unit < 0) break;
+        units.push_back(unit);
+        packing.cpusOf[at(need)] += classes[c].size;
+      }
+    }
+  }
+
+  // -1: none that it holds.
+  int takeNearest(const UnitNeed& need, const UnitPacker::Class& one, bool onlyHeld, std::vector<bool>& taken) const {
+    int best = -1;
+    int bestHeld = onlyHeld ? 0 : -1;
+    for (const int member : one.members) {
+      const Layout::Branch& unit = packer_.layout_.branches[at(member)];
+      if (std::any_of(taken.begin() + unit.begin, taken.begin() + unit.end, [](bool is) { return is; })) continue;
+      const auto held = static_cast<int>(
+          std::count_if(need.held.begin(), need.held.end(), [&](int position) { return position >= unit.begin && position < unit.end; }));
+      if (held > bestHeld) best = member, bestHeld = held;
+    }
+    if (best < 0) return best;
+    const Layout::Branch& unit = packer_.layout_.branches[at(best)];
+    std::fill(taken.begin() + unit.begin, taken.begin() + unit.end, true);
+    return best;
+  }
+
+  const UnitPacker& packer_;
+  const std::vector<UnitNeed>& needs_;
+  int limit_;
+  int steps_{0};
+  std::int64_t used_{0};
+  std::vector<int> order_;           // of the needs
+  std::vector<std::int64_t> least_;  // per place in the order: CPUs that those from there on need at least
+  std::vector<Counts> chosen_;       // per need
+  std::array<Counts, UnitPacker::kUnitLevels> free_;
+  std::set<std::pair<std::size_t, std::array<Counts, UnitPacker::kUnitLevels>>> failed_;
+};
+
+std::optional<UnitPacking> UnitPacker::pack(const std::vector<UnitNeed>& needs, int limit) const {
+  PackingSearch search(*this, needs, limit);
+  if (!search.find()) return std::nullopt;
+  return search.placed();
+}
+
+std::optional<UnitPacking> UnitPacker::packTightest(const std::vector<UnitNeed>& needs) const {
+  std::optional<UnitPacking> best;
+  for (int limit = layout_.size(); auto packing = pack(needs, limit);) {
+    limit = packing->cpus - 1;
+    best = std::move(packing);
+  }
+  return best;
+}
+
+}  // namespace coterie::allocation
