@@ -228,6 +228,7 @@ KernelFacts factsOf(const MachineReading& reading, hwloc_topology_t topology) {
   if (reading.origin == MachineOrigin::Live || reading.origin == MachineOrigin::Recorded) {
     const std::string system = (reading.origin == MachineOrigin::Recorded ? reading.text : "") + "/sys/devices/system";
     facts.isolated = setIn(readText(system + "/cpu/isolated")).value_or(CpuSet{});
+    facts.present = setIn(readText(system + "/cpu/present")).value_or(CpuSet{});
     facts.nodesWithCpus = setIn(readText(system + "/node/has_cpu"));
     facts.initiatorNodes = setIn(readText(system + "/node/has_generic_initiator"));
     if (reading.origin == MachineOrigin::Live) facts.allowed = affinityOf(0);

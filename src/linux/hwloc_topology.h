@@ -32,6 +32,7 @@ using Topology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
 // What the kernel says and hwloc does not, from the files below the root; from XML that Coterie recorded: from infos of its root object.
 struct KernelFacts {
   CpuSet isolated;                       // isolcpus
+  CpuSet present;                        // CPUs that the machine has; empty: not known
   std::optional<CpuSet> allowed;         // of the recording process
   std::optional<CpuSet> nodesWithCpus;   // ids; hwloc shows a memory-only node as local to the CPUs that it is near to
   std::optional<CpuSet> initiatorNodes;  // ids of nodes that stand for devices (ACPI's generic initiators)

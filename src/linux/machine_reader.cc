@@ -179,6 +179,7 @@ Result<Machine> readMachine(const MachineReading& reading) {
   Machine machine;
   machine.name = nameOf(topology, reading);
   machine.online = toSet(hwloc_topology_get_topology_cpuset(topology));
+  machine.present = facts.present | machine.online;
   machine.allowed = toSet(hwloc_topology_get_allowed_cpuset(topology)) & machine.online;
   if (facts.allowed) machine.allowed &= *facts.allowed;
   machine.isolated = facts.isolated & machine.online;

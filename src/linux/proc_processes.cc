@@ -68,8 +68,24 @@ std::string commandOf(int pid) {
 
 }  // namespace
 
+namespace {
+// Which path stands for a process that is in several hierarchies: the order of the lines says nothing.
+enum class Standing { None, Other, Cpu, Cpuset, Unified };
+Standing standingOf(std::string_view controllers) {  // as "cpu,cpuacct"
+  if (controllers.empty()) return Standing::Unified;
+  Standing standing = Standing::Other;
+  while (!controllers.empty()) {
+    const std::string_view one = controllers.substr(0, controllers.find(','));
+    standing = std::max(standing, one == "cpuset" ? Standing::Cpuset : one == "cpu" ? Standing::Cpu : Standing::Other);
+    controllers.remove_prefix(std::min(controllers.size(), one.size() + 1));
+  }
+  return standing;
+}
+}  // namespace
+
 std::string tellingCgroup(std::string_view procCgroup, const std::function<bool(std::string_view)>& tellsOfContainer) {
   std::string best = "/";
+  Standing standing = Standing::None;
   std::istringstream lines{std::string(procCgroup)};
   for (std::string line; std::getline(lines, line);) {  // hierarchy:controllers:path
     const std::size_t first = line.find(':');
@@ -77,8 +93,9 @@ std::string tellingCgroup(std::string_view procCgroup, const std::function<bool(
     if (second == std::string::npos) continue;
     std::string path = line.substr(second + 1);
     if (tellsOfContainer(path)) return path;
-    const bool unified = second == first + 1;
-    if (path.size() > 1 && (best == "/" || unified)) best = std::move(path);
+    if (path.size() < 2) continue;
+    const Standing now = standingOf(std::string_view(line).substr(first + 1, second - first - 1));
+    if (now > standing) standing = now, best = std::move(path);
   }
   return best;
 }

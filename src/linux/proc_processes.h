@@ -77,7 +77,8 @@ class ProcProcesses final : public ProcessSource {
   SeenProcesses seen_;  // handed out last
 };
 
-// The path to show of /proc/PID/cgroup.
+// The path of /proc/PID/cgroup that stands for the process, where it is in several hierarchies: one that tells of a container, else version 2's, else
+// that of cpuset, of cpu, of any other; of none the root. The hierarchy's own path, without its mount point.
 [[nodiscard]] std::string tellingCgroup(std::string_view procCgroup, const std::function<bool(std::string_view)>& tellsOfContainer);
 
 }  // namespace coterie::linux

@@ -124,6 +124,8 @@ TEST(ProcProcesses, TellingCgroup) {
                           {"v1, all at the root", "5:cpuset:/\n0::/\n", "/"},
                           {"hybrid: v2's is the root", "5:cpuset:/a\n4:memory:/b\n0::/\n", "/a"},
                           {"v2's counts before v1's", "5:cpuset:/a\n0::/c\n", "/c"},
+                          {"cpuset's counts before others", "9:memory:/m\n8:cpu,cpuacct:/c\n7:cpuset:/s\n0::/\n", "/s"},
+                          {"cpu's counts before others", "9:memory:/m\n8:cpu,cpuacct:/c\n7:cpuset:/\n0::/\n", "/c"},
                           {"a container's counts before all", "5:cpuset:/docker/x\n4:memory:/b\n0::/c\n", "/docker/x"},
                           {"a named hierarchy", "1:name=systemd:/user.slice/x\n0::/\n", "/user.slice/x"},
                           {"a path with a colon", "0::/a.slice:cri-containerd:b\n", "/a.slice:cri-containerd:b"},

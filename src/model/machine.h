@@ -80,6 +80,7 @@ struct Machine {
   std::vector<Cpu> cpus;                // ascending id
   std::vector<MemoryNode> memoryNodes;  // ascending id
   CpuSet online;
+  CpuSet present;               // what it has, online or not; no less than online
   CpuSet allowed;               // what this process may use (its own cpuset and affinity), a subset of online
   CpuSet isolated;              // isolcpus: used only on request
   Bytes memory;                 // total physical memory, without that of devices

@@ -67,7 +67,7 @@ class Builder {
   }
 
   Machine take() {
-    machine_.allowed = machine_.online;
+    machine_.present = machine_.allowed = machine_.online;
     return std::move(machine_);
   }
 
@@ -268,6 +268,7 @@ Machine withOnline(const Machine& machine, const CpuSet& online, const CpuSet& a
   builder.addAll(places);
   Machine result = builder.take();
   result.allowed = allowed & result.online;
+  result.present = machine.present | machine.online;
   result.isolated = machine.isolated & result.online;
   result.memory = machine.memory;
   result.memoryNodes = machine.memoryNodes;

@@ -20,7 +20,7 @@
 //                                    # agent and the processes above it
 //         - pids: [812, 813]         # or one pid
 //         - command: "tritonserver *"  # shell pattern of the whole command line, with or without the program's folder
-//         - cgroup: "/kubepods.slice/*"
+//         - cgroup: "/kubepods.slice/*"  # of its path in one hierarchy, without the mount point; with version 1: that of cpuset, else of cpu
 //         - runtime: docker          # kubernetes, containerd, cri-o, docker, podman; none: no container
 //           container: "3f2a9c*"     # of the container's id
 //         - pod: "8d4c0a8e-*"        # of the pod's uid

@@ -213,6 +213,7 @@ bool NodeAgent::pollMachine() {
   sets_ = *sets;
   machine_ = std::move(machine).value();
   reserved_ = book_.file().reserved.value_or(agent::defaultReserved(machine_)) & machine_.allowed;
+  if (drc_ != nullptr && book_.file().reserved) drc_->setReserved(reserved_);  // one that was offline may have come
   return true;
 }
 

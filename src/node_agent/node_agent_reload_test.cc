@@ -330,8 +330,7 @@ TEST(NodeAgentReloadTest, ReservedCpusThatTheMachineDoesNotHaveAreAFault) {
   rig.start(kEnforced + kRed, Mode::Enforce);
   rig.loop.advance(1s);
   rig.reload("reserved: 99\n" + kEnforced + kRed);
-  EXPECT_EQ(rig.node->report().configuration.faults,
-            std::vector<std::string>{"reserved: the machine has no CPU 99 online: it has 0-3; leave that out"});
+  EXPECT_EQ(rig.node->report().configuration.faults, std::vector<std::string>{"reserved: the machine has no CPU 99: it has 0-3; leave that out"});
   EXPECT_EQ(rig.held("red").count(), 4);
   NodeAgentConfig config;
   config.file = readAgentFile("reserved: 2,99\n" + kGroups + kRed).file;
@@ -339,6 +338,22 @@ TEST(NodeAgentReloadTest, ReservedCpusThatTheMachineDoesNotHaveAreAFault) {
   const Status started = other.start();
   ASSERT_FALSE(started.ok());
   EXPECT_EQ(started.error().reason, "NoSuchCpu");
+}
+
+// A CPU that is offline while the agent begins is no reason not to: it is reserved once it is there.
+TEST(NodeAgentReloadTest, ACpuThatIsOfflineMayBeReserved) {
+  AgentRig rig;
+  rig.begin("red");
+  const Machine whole = agent::flatMachine(4);
+  rig.machine.set(testing::withOnline(whole, CpuSet{0, 1, 2}, CpuSet{0, 1, 2}));
+  rig.start("reserved: 0,3\n" + kEnforced + kRed, Mode::Enforce);
+  rig.loop.advance(1s);
+  EXPECT_EQ(rig.held("red"), (CpuSet{1, 2}));
+  EXPECT_EQ(rig.node->report().reserved, CpuSet{0});
+  rig.machine.set(whole);
+  rig.loop.advance(2s);
+  EXPECT_EQ(rig.held("red"), (CpuSet{1, 2})) << "it is back, and reserved";
+  EXPECT_EQ(rig.node->report().reserved, (CpuSet{0, 3}));
 }
 
 // Who waited since CPUs were reserved stayed on one of them, and nobody said so.
