@@ -31,13 +31,23 @@ void FloorRoom::removeLast(const GroupState& shape) {
   uneven_ -= units_.even(shape.isolation) ? 0 : 1;
 }
 
-bool FloorRoom::fits() const { return count_.cpus() <= layout_.size() && (uneven_ == 0 || units().has_value()); }
+bool FloorRoom::fits(int& choices) const {
+  if (count_.cpus() > layout_.size()) return false;
+  return uneven_ == 0 || packer().canPack(needs_, leftForUnits(), choices);
+}
+
+bool FloorRoom::fits() const {
+  int choices = kPackingChoices;
+  return fits(choices);
+}
+
+int FloorRoom::leftForUnits() const { return layout_.size() - static_cast<int>(open_.cpus()); }
 
 std::optional<UnitPacking> FloorRoom::units(const std::vector<std::vector<int>>& held) const {
   if (count_.cpus() > layout_.size()) return std::nullopt;
   std::vector<UnitNeed> needs = needs_;
   for (std::size_t i = 0; i < held.size(); ++i) needs[i].held = held[i];
-  return packer().pack(needs, layout_.size() - static_cast<int>(open_.cpus()));
+  return packer().pack(needs, leftForUnits());
 }
 
 std::optional<UnitPacking> FloorRoom::tightestUnits() const { return packer().packTightest(needs_); }

@@ -20,6 +20,8 @@ class FloorRoom {
   FloorRoom(const Layout& layout, const UnitCounts& units) : layout_(layout), units_(units), count_(units), open_(units) {}
   void add(const GroupState& shape);
   void removeLast(const GroupState& shape);  // the one that was added last
+  // choices: of the search for units, if one is needed; what was tried is taken off.
+  [[nodiscard]] bool fits(int& choices) const;
   [[nodiscard]] bool fits() const;
   // Units of those that are isolated, in the order in which they were added, beside the floors of the others; nothing: none were found.
   // held: per isolated group the positions that it holds; empty: nobody holds any.
@@ -31,6 +33,7 @@ class FloorRoom {
 
  private:
   [[nodiscard]] const UnitPacker& packer() const;
+  [[nodiscard]] int leftForUnits() const;
 
   const Layout& layout_;
   const UnitCounts& units_;

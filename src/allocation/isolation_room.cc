@@ -20,6 +20,7 @@ IsolationRoom::IsolationRoom(const Layout& layout) : cpus_(layout.size()), units
 
 void IsolationRoom::keep(const GroupState& shape) {
   room_.add(shape);
+  tightest_.reset();
   bare_.addFloor(shape.floor);
   const bool inPool = !isolated(shape) && shape.floor < MilliCpu(kCpu);  // no whole CPU is its own: it counts with the others of the pool
   kept_.push_back({shape.id, 1, inPool ? 0 : static_cast<int>(cpusForFloor(shape.floor)), shape.isolation});
@@ -31,9 +32,7 @@ std::optional<Isolation> IsolationRoom::lowerLevel(const GroupState& shape) cons
     GroupState less;
     less.floor = shape.floor;
     less.isolation = lower;
-    FloorRoom room = room_;
-    room.add(less);
-    if (room.fits()) return lower;
+    if (fits(less)) return lower;
   }
   return std::nullopt;
 }
@@ -56,14 +55,22 @@ std::vector<UnitShortage::Holder> IsolationRoom::holders(const UnitPacking& unit
   return all;
 }
 
+const std::optional<UnitPacking>& IsolationRoom::tightest() const {
+  if (!tightest_) tightest_ = room_.tightestUnits();
+  return *tightest_;
+}
+
 bool IsolationRoom::fits(const GroupState& shape) const {
   FloorRoom room = room_;
   room.add(shape);
-  return room.fits();
+  // What all of them take is no less than what the others take at best, and this one.
+  const std::int64_t units = tightest() ? tightest()->cpus : 0;
+  const std::int64_t own = isolated(shape) ? cpusForFloor(shape, units_) : 0;
+  return units + own + room.open().cpus() <= cpus_ && room.fits();
 }
 
 int IsolationRoom::freeCpus() const {
-  const std::optional<UnitPacking> units = room_.tightestUnits();
+  const std::optional<UnitPacking>& units = tightest();
   const std::int64_t guaranteed = units ? units->cpus + room_.open().cpus() : room_.count().cpus();
   return static_cast<int>(std::max<std::int64_t>(0, cpus_ - guaranteed));
 }
@@ -77,10 +84,8 @@ bool IsolationRoom::floorFits(const GroupState& shape) const {
 std::optional<UnitShortage> IsolationRoom::shortageOf(const GroupState& shape) const {
   const int need = needOf(shape);
   if (!isolated(shape) || need > cpus_ || !floorFits(shape)) return std::nullopt;
-  FloorRoom with = room_;
-  with.add(shape);
-  if (with.fits()) return std::nullopt;
-  const std::optional<UnitPacking> others = room_.tightestUnits();
+  if (fits(shape)) return std::nullopt;
+  const std::optional<UnitPacking>& others = tightest();
   if (!others) return std::nullopt;
   const auto open = static_cast<int>(room_.open().cpus());
   const int guaranteed = others->cpus + open;
@@ -91,6 +96,8 @@ std::optional<UnitShortage> IsolationRoom::shortageOf(const GroupState& shape) c
   shortage.units = static_cast<int>(sizes.size());
   shortage.missingCpus = static_cast<int>(units_.least(shape.isolation, need)) + guaranteed - cpus_;
   if (shortage.missingCpus <= 0) {  // by count there would be room: what they take together
+    FloorRoom with = room_;
+    with.add(shape);
     const std::optional<UnitPacking> all = with.tightestUnits();
     shortage.missingCpus = std::max(1, (all ? all->cpus : 0) + open - cpus_);
   }

@@ -4,7 +4,7 @@
 // Guarantees are CPUs that nobody else may be given: of isolated groups the fewest CPUs in whole units of their levels that cover all their floors at
 // once (unit_packing.h), of the others their floors as FloorCount has them. A shortage is said where no units are found for the group beside them,
 // which is what makes it wait (floor_room.h). Nothing is said where the floor is what is too large: where the floors do not fit even with nobody
-// isolated, none of it is isolation's. A search for units per answer. Pure. Thread-compatible.
+// isolated, none of it is isolation's. A search for units, and one per answer. Pure. Thread-compatible.
 #pragma once
 
 #include <optional>
@@ -49,6 +49,7 @@ class IsolationRoom {
   [[nodiscard]] std::optional<UnitShortage> shortageOf(const GroupState& shape) const;
 
  private:
+  [[nodiscard]] const std::optional<UnitPacking>& tightest() const;
   [[nodiscard]] std::optional<Isolation> lowerLevel(const GroupState& shape) const;
   // guaranteed: CPUs of all.
   [[nodiscard]] std::vector<UnitShortage::Holder> holders(const UnitPacking& units, int guaranteed) const;
@@ -58,6 +59,7 @@ class IsolationRoom {
   FloorRoom room_;   // of those that are kept
   FloorCount bare_;  // all floors, as if nobody were isolated
   std::vector<UnitShortage::Holder> kept_;
+  mutable std::optional<std::optional<UnitPacking>> tightest_;  // of those that are kept; empty: not looked for
 };
 
 // Would the newcomer, which Admission refuses, fit if it, or the others, were not isolated?

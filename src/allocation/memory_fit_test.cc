@@ -155,7 +155,8 @@ TEST(MemoryFit, WhatIsExpectedCountsWhileItIsMore) {
   EXPECT_EQ(nodesOf(node.fit(), 0), "0");
 }
 
-// One that says it will need more than the whole machine had all nodes to itself, and the others, younger or with more choice, were widened for nothing.
+// One that says it will need more than the whole machine had all nodes to itself, and the others, younger or with more choice, were widened for
+// nothing.
 TEST(MemoryFit, WhatIsExpectedAndFitsNowhereTakesNoNodeFromThoseWhoFit) {
   Node node(fourNodes());
   node.add("0-1", 100, "").expected = Bytes(500000);

@@ -120,12 +120,28 @@ std::vector<bool> choosePending(const std::vector<const GroupState*>& groups, Fl
     if (left.joined != right.joined) return left.joined < right.joined;
     return left.id < right.id;
   });
-  // The most deserving first: each stays who fits beside those that do.
-  for (const int index : order) {
-    room.add(*groups[at(index)]);
-    if (room.fits()) continue;
-    room.removeLast(*groups[at(index)]);
-    pending[at(index)] = true;
+  // The most deserving first: each stays who fits beside those that do. What fits does so without its last ones: so as many as fit are found by
+  // halving.
+  int choices = 4 * kPackingChoices;
+  for (std::size_t next = 0; next < order.size();) {
+    std::size_t fit = 0;
+    std::size_t added = 0;
+    const auto addUpTo = [&](std::size_t count) {
+      for (; added < count; ++added) room.add(*groups[at(order[next + added])]);
+      for (; added > count; --added) room.removeLast(*groups[at(order[next + added - 1])]);
+    };
+    for (std::size_t below = order.size() - next; fit < below;) {
+      const std::size_t middle = fit + (below - fit + 1) / 2;
+      addUpTo(middle);
+      if (room.fits(choices)) {
+        fit = middle;
+      } else {
+        below = middle - 1;
+      }
+    }
+    addUpTo(fit);
+    next += fit;
+    if (next < order.size()) pending[at(order[next++])] = true;
   }
   return pending;
 }

@@ -10,7 +10,6 @@
 namespace coterie::allocation {
 
 namespace {
-constexpr int kMaxSteps = 4'000;  // choices tried
 constexpr std::size_t kMaxCovers = 256;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -39,8 +38,8 @@ UnitPacker::UnitPacker(const Layout& layout, const UnitCounts& counts) : layout_
 
 class PackingSearch {
  public:
-  PackingSearch(const UnitPacker& packer, const std::vector<UnitNeed>& needs, int limit)
-      : packer_(packer), needs_(needs), limit_(limit), chosen_(needs.size()) {
+  PackingSearch(const UnitPacker& packer, const std::vector<UnitNeed>& needs, int limit, int choices)
+      : packer_(packer), needs_(needs), limit_(limit), choices_(choices + static_cast<int>(needs.size())), chosen_(needs.size()) {
     for (int level = 0; level < UnitPacker::kUnitLevels; ++level) {
       for (const UnitPacker::Class& one : packer.classes_[at(level)]) free_[at(level)].push_back(static_cast<int>(one.members.size()));
     }
@@ -56,6 +55,7 @@ class PackingSearch {
   }
 
   bool find() { return search(0); }
+  [[nodiscard]] int beyondOneEach() const { return std::max(0, tried_ - static_cast<int>(needs_.size())); }
 
   // Which units of the classes that were chosen.
   UnitPacking placed() const {
@@ -83,7 +83,7 @@ class PackingSearch {
     const int level = levelIndex(needs_[at(order_[next])].isolation);
     if (!failed_.insert({next, free_}).second) return false;
     for (const Counts& cover : coversOf(level, needs_[at(order_[next])].cpus)) {
-      if (++steps_ > kMaxSteps) return false;
+      if (++tried_ > choices_) return false;
       const auto before = free_;
       const std::int64_t used = used_;
       for (std::size_t c = 0; c < cover.size(); ++c) {
@@ -172,7 +172,8 @@ class PackingSearch {
   const UnitPacker& packer_;
   const std::vector<UnitNeed>& needs_;
   int limit_;
-  int steps_{0};
+  int choices_;
+  int tried_{0};
   std::int64_t used_{0};
   std::vector<int> order_;           // of the needs
   std::vector<std::int64_t> least_;  // per place in the order: CPUs that those from there on need at least
@@ -181,8 +182,15 @@ class PackingSearch {
   std::set<std::pair<std::size_t, std::array<Counts, UnitPacker::kUnitLevels>>> failed_;
 };
 
+bool UnitPacker::canPack(const std::vector<UnitNeed>& needs, int limit, int& choices) const {
+  PackingSearch search(*this, needs, limit, choices);
+  const bool found = search.find();
+  choices = std::max(0, choices - search.beyondOneEach());
+  return found;
+}
+
 std::optional<UnitPacking> UnitPacker::pack(const std::vector<UnitNeed>& needs, int limit) const {
-  PackingSearch search(*this, needs, limit);
+  PackingSearch search(*this, needs, limit, kPackingChoices);
   if (!search.find()) return std::nullopt;
   return search.placed();
 }

@@ -5,8 +5,8 @@
 // counts of each class. Depth first over the groups, nodes before caches before cores (the smaller units are what the larger ones leave), larger
 // needs before smaller ones; a group's choices are the sets of units from which none can be left out, the fewest CPUs first. A branch ends where what
 // the others need at least (unit_counts.h) no longer fits; a state of classes that failed for the same rest is not looked at again. Exact while it
-// ends within kMaxSteps choices, which machines that exist stay far below (one or two classes per level: O(groups * units)); beyond, nothing is
-// found: a group may wait that could be placed, never the reverse. Pure, deterministic. Thread-compatible.
+// ends within the choices that it may try, which machines that exist stay far below (one or two classes per level: O(groups) choices, O(groups *
+// units) time); beyond, nothing is found: a group may wait that could be placed, never the reverse. Pure, deterministic. Thread-compatible.
 #pragma once
 
 #include <array>
@@ -24,6 +24,8 @@ struct UnitNeed {
   std::vector<int> held;  // positions that it holds: of equal units it is given these
 };
 
+inline constexpr int kPackingChoices = 4'000;
+
 struct UnitPacking {
   int cpus{0};                          // of all units
   std::vector<std::vector<int>> units;  // per need: branches
@@ -35,6 +37,8 @@ class UnitPacker {
   UnitPacker(const Layout& layout, const UnitCounts& counts);
   // Units for every need that come to no more than `limit` CPUs; nothing: none were found.
   [[nodiscard]] std::optional<UnitPacking> pack(const std::vector<UnitNeed>& needs, int limit) const;
+  // The same, only whether. choices: tried at most, over one for each need; what was tried is taken off.
+  [[nodiscard]] bool canPack(const std::vector<UnitNeed>& needs, int limit, int& choices) const;
   // The same with the fewest CPUs.
   [[nodiscard]] std::optional<UnitPacking> packTightest(const std::vector<UnitNeed>& needs) const;
 
