@@ -31,20 +31,20 @@ class Claiming {
  private:
   // Who claims what; false if those who stay where they are leave no units that suffice.
   bool claim() {
-    atLeast_.clear();
-    size({});
-    std::vector<UnitClaim> claims = unitClaims();
+    constexpr int kTries = 4;
+    given_.clear();
+    std::vector<UnitClaim> claims;
+    // What did not come about at once is chosen again by whoever holds it: with the next plan, or at once.
+    for (int tries = 0; tries < kTries; ++tries) {
+      const Found found = findUnits(claims);
+      if (found == Found::Nothing) return false;
+      if (found == Found::AtOnce || claims.empty() || !give(claims)) break;
+    }
     claims_.unitOwner.assign(layout_.ids.size(), kFree);
     claims_.unitsRooted = false;
+    claims_.wantedCpus.assign(groups_.size(), 0);
     if (claims.empty()) return true;
-    while (!choose(claims)) {
-      if (!admitLarger(claims)) {
-        if (!startFromKnown(claims)) return false;
-        break;
-      }
-      size({});
-      claims = unitClaims();
-    }
+    for (const UnitClaim& claim : claims) claims_.wantedCpus[at(claims_.claimants[at(claim.claimant)].group)] = std::max(claim.wanted, claim.need);
     std::vector<std::int64_t> inUnits = claims_.sizing.milli;
     for (const UnitClaim& claim : claims) {
       std::int64_t& amount = inUnits[at(claims_.claimants[at(claim.claimant)].group)];
@@ -56,6 +56,29 @@ class Claiming {
     size(inUnits, cpusOf(claims));
     for (UnitClaim& claim : claims) claim.claimant = claims_.claimantOf[at(claim.claimant)];
     takeUnits(claims);
+    return true;
+  }
+
+  enum class Found { Nothing, AtOnce, WithCare };
+  Found findUnits(std::vector<UnitClaim>& claims) {
+    atLeast_.clear();
+    size({});
+    claims = unitClaims();
+    if (claims.empty() || choose(claims)) return Found::AtOnce;
+    while (admitLarger(claims)) {
+      size({});
+      claims = unitClaims();
+      if (choose(claims)) return Found::WithCare;
+    }
+    return startFromKnown(claims) ? Found::WithCare : Found::Nothing;
+  }
+
+  // As if everybody held the units chosen. False: they are what was given already.
+  bool give(const std::vector<UnitClaim>& claims) {
+    std::vector<std::vector<int>> units(groups_.size());
+    for (const UnitClaim& claim : claims) units[at(claims_.claimants[at(claim.claimant)].group)] = claim.cpus;
+    if (units == given_) return false;
+    given_ = std::move(units);
     return true;
   }
 
@@ -179,8 +202,12 @@ class Claiming {
       claim.pinned = pinned_[at(claims_.claimants[c].group)];
       claim.need = static_cast<int>(std::max<std::int64_t>(1, cpusForFloor(group.floor)));
       claim.wanted = static_cast<int>(claims_.claimants[c].entitlement / kCpu);
-      for (int position = 0; position < layout_.size(); ++position) {
-        if (claims_.holders[at(position)] == claim.claimant) claim.held.push_back(position);
+      if (!given_.empty()) {
+        claim.held = given_[at(claims_.claimants[c].group)];
+      } else {
+        for (int position = 0; position < layout_.size(); ++position) {
+          if (claims_.holders[at(position)] == claim.claimant) claim.held.push_back(position);
+        }
       }
       claims.push_back(std::move(claim));
     }
@@ -334,6 +361,7 @@ class Claiming {
   const std::vector<const GroupState*>& groups_;
   const std::vector<bool>& pinned_;
   std::vector<std::int64_t> atLeast_;  // per group, milli-CPUs: what isolated ones' floors come to in the units that they can have; empty: not known
+  std::vector<std::vector<int>> given_;  // per group: the units that it is thought to hold, positions; empty: it holds what it holds
   Claims claims_;
 };
 }  // namespace

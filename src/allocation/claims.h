@@ -29,6 +29,7 @@ struct Claims {
   int pool{kFree};                  // its claimant
   std::vector<int> holders;         // per position: the claimant that holds it now
   std::vector<int> unitOwner;       // per position: the isolated claimant whose unit it is in
+  std::vector<int> wantedCpus;      // per group: CPUs of isolated ones as they are entitled, their floors at least; 0 for others
   bool unitsRooted{false};          // somebody's units differ from what he asked for: another's, moved, would leave what he could take
 };
 

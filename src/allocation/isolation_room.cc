@@ -110,7 +110,7 @@ std::optional<UnitShortage> IsolationRoom::shortageOf(const GroupState& shape) c
     ++shortage.left;
   }
   shortage.fits = lowerLevel(shape);
-  shortage.floorMatters = shortage.needed > 1;
+  shortage.floorMatters = shortage.left > 0;
   shortage.holders = holders(*others, guaranteed);
   return shortage;
 }

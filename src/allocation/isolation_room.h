@@ -31,7 +31,7 @@ struct UnitShortage {
   int units{0};                   // of that level on this machine
   int missingCpus{0};             // by which the others' guarantees are too large
   std::optional<Isolation> fits;  // the highest lower level that would fit
-  bool floorMatters{false};       // a smaller floor of its own would need fewer
+  bool floorMatters{false};       // with a smaller floor of its own it could do with those that are left
   std::vector<Holder> holders;    // the largest first, then all others as one
 };
 

@@ -77,8 +77,9 @@ class Placer {
       }
       if (claims_.inPool[g]) say(g, ReasonCode::PoolMember, claims_.sizing.milli[g]);
       if (isolated(group)) say(g, ReasonCode::IsolationCharged, claims_.claimants[at(claims_.claimantOf[g])].total(), claims_.sizing.plain[g]);
-      if (isolated(group) && pinned_[g])
-        say(g, ReasonCode::IsolationBlocked, claims_.claimants[at(claims_.claimantOf[g])].total(), claims_.sizing.milli[g] / kCpu);
+      if (!isolated(group) || !pinned_[g]) continue;
+      if (const int cpus = claims_.claimants[at(claims_.claimantOf[g])].total(); cpus < claims_.wantedCpus[g])
+        say(g, ReasonCode::IsolationBlocked, cpus, claims_.wantedCpus[g]);
     }
   }
 

@@ -10,7 +10,8 @@
 namespace coterie::allocation {
 
 namespace {
-constexpr std::size_t kMaxCovers = 256;
+constexpr std::size_t kMaxCovers = 256;  // of one need
+constexpr int kMaxLooks = 4'000;         // on the way to them
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 constexpr std::array<DomainLevel, 3> kLevelsOfUnits{DomainLevel::Node, DomainLevel::Cache, DomainLevel::Core};
@@ -108,30 +109,41 @@ class PackingSearch {
   // The sets of free units that cover the need and from which none can be left out: the fewest CPUs first, then those of larger units, which leave
   // the smaller ones to others.
   [[nodiscard]] std::vector<Counts> coversOf(int level, int need) const {
-    std::vector<std::pair<int, Counts>> covers;
-    Counts counts(free_[at(level)].size(), 0);
-    cover(level, 0, need, counts, covers);
-    std::stable_sort(covers.begin(), covers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const std::vector<UnitPacker::Class>& classes = packer_.classes_[at(level)];
+    Covering covering;
+    covering.counts.assign(classes.size(), 0);
+    covering.from.assign(classes.size() + 1, 0);
+    for (std::size_t c = classes.size(); c > 0; --c) covering.from[c - 1] = covering.from[c] + free_[at(level)][c - 1] * classes[c - 1].size;
+    cover(level, 0, need, covering);
+    std::vector<std::pair<int, Counts>>& covers = covering.found;
+    std::sort(covers.begin(), covers.end(),
+              [](const auto& a, const auto& b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
     std::vector<Counts> result;
     for (auto& [cpus, one] : covers) result.push_back(std::move(one));
     return result;
   }
 
-  void cover(int level, std::size_t from, int missing, Counts& counts, std::vector<std::pair<int, Counts>>& found) const {
-    if (found.size() >= kMaxCovers) return;
+  struct Covering {
+    Counts counts;                              // chosen so far
+    std::vector<int> from;                      // per class: CPUs of the free units of it and those after it
+    std::vector<std::pair<int, Counts>> found;  // CPUs beyond the need, and counts
+    int looked{0};
+  };
+  void cover(int level, std::size_t from, int missing, Covering& covering) const {
+    if (covering.found.size() >= kMaxCovers || missing > covering.from[from] || ++covering.looked > kMaxLooks) return;
+    Counts& counts = covering.counts;
     const std::vector<UnitPacker::Class>& classes = packer_.classes_[at(level)];
     if (missing <= 0) {
       for (std::size_t c = 0; c < counts.size(); ++c) {
         if (counts[c] > 0 && missing + classes[c].size <= 0) return;  // one of these is not needed
       }
-      found.emplace_back(-missing, counts);
+      covering.found.emplace_back(-missing, counts);
       return;
     }
-    if (from == counts.size()) return;
     const int size = classes[from].size;
     for (int count = std::min(free_[at(level)][from], (missing + size - 1) / size); count >= 0; --count) {
       counts[from] = count;
-      cover(level, from + 1, missing - count * size, counts, found);
+      cover(level, from + 1, missing - count * size, covering);
     }
     counts[from] = 0;
   }

@@ -136,6 +136,23 @@ TEST(UnitPacking, OfEqualUnitsEverybodyGetsWhatItHolds) {
   EXPECT_TRUE(kept.begin <= second && second < kept.end);
 }
 
+// Thirty-two nodes of as many sizes, and one group that needs almost all of them: all sets of nodes were tried.
+TEST(UnitPacking, ManySizesAreNotAllTried) {
+  Machine machine = shapeNamed("64-nodes-4096").value();
+  CpuSet reserved;
+  for (int node = 0; node < 32; ++node) {
+    const std::vector<int> cpus = machine.memoryNodes[static_cast<std::size_t>(node)].cpus.toVector();
+    for (int cpu = 0; cpu < node; ++cpu) reserved.add(cpus[static_cast<std::size_t>(cpu)]);
+  }
+  const Layout layout = makeLayout(machine, reserved);
+  const UnitCounts counts(layout);
+  for (const int floor : {layout.size(), layout.size() - 1, layout.size() / 2}) {
+    const auto packing = UnitPacker(layout, counts).pack({{Isolation::Node, floor, {}}}, layout.size());
+    ASSERT_TRUE(packing) << floor;
+    EXPECT_GE(packing->cpus, floor);
+  }
+}
+
 // Many sizes and a limit that cannot be met: it ends, and says that it found nothing.
 TEST(UnitPacking, EndsWhereItWouldHaveToTryTooMuch) {
   const Layout layout = makeLayout(shapeNamed("uneven-caches-44").value(), {});
