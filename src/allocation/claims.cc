@@ -31,33 +31,96 @@ class Claiming {
  private:
   // Who claims what; false if those who stay where they are leave no units that suffice.
   bool claim() {
-    constexpr int kTries = 4;
+    constexpr int kTries = 8;
     given_.clear();
     std::vector<UnitClaim> claims;
     // What did not come about at once is chosen again by whoever holds it: with the next plan, or at once.
     for (int tries = 0; tries < kTries; ++tries) {
       const Found found = findUnits(claims);
       if (found == Found::Nothing) return false;
-      if (found == Found::AtOnce || claims.empty() || !give(claims)) break;
+      if (claims.empty()) break;
+      shareWhatIsLeft(claims);
+      if ((!grantLeft(claims) && found == Found::AtOnce) || !give(claims)) break;
     }
     claims_.unitOwner.assign(layout_.ids.size(), kFree);
     claims_.unitsRooted = false;
-    claims_.wantedCpus.assign(groups_.size(), 0);
-    if (claims.empty()) return true;
-    for (const UnitClaim& claim : claims) claims_.wantedCpus[at(claims_.claimants[at(claim.claimant)].group)] = std::max(claim.wanted, claim.need);
-    std::vector<std::int64_t> inUnits = claims_.sizing.milli;
-    for (const UnitClaim& claim : claims) {
-      std::int64_t& amount = inUnits[at(claims_.claimants[at(claim.claimant)].group)];
-      amount = 0;
-      for (const int position : claim.cpus) amount += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
-    }
-    // Units may come to more or less than was asked for: the others share what is really left.
-    for (UnitClaim& claim : claims) claim.claimant = claims_.claimants[at(claim.claimant)].group;
-    size(inUnits, cpusOf(claims));
-    for (UnitClaim& claim : claims) claim.claimant = claims_.claimantOf[at(claim.claimant)];
-    takeUnits(claims);
+    if (!claims.empty()) takeUnits(claims);
     return true;
   }
+
+  // Units may come to more or less than was asked for: the others share what is really left.
+  void shareWhatIsLeft(std::vector<UnitClaim>& claims) {
+    claims_.wantedCpus.assign(groups_.size(), 0);
+    std::vector<std::int64_t> inUnits = claims_.sizing.milli;
+    for (UnitClaim& claim : claims) {
+      claim.claimant = claims_.claimants[at(claim.claimant)].group;
+      claims_.wantedCpus[at(claim.claimant)] = std::max(claim.wanted, claim.need);
+      inUnits[at(claim.claimant)] = capacityOf(claim.cpus);
+    }
+    size(inUnits, cpusOf(claims));
+    for (UnitClaim& claim : claims) claim.claimant = claims_.claimantOf[at(claim.claimant)];
+  }
+
+  // Whole units that nobody is entitled to go by largest remainder, as CPUs do among those who are not isolated. Not on machines with several kinds
+  // of CPU: what a group is entitled to is then in units of whatever kind it holds, and would not be the same once it held another's more.
+  // False: nobody was granted any.
+  bool grantLeft(std::vector<UnitClaim>& claims) const {
+    if (layout_.kindCount > 1) return false;
+    bool any = false;
+    std::int64_t idle = layout_.capacity;
+    for (const std::int64_t milli : claims_.sizing.milli) idle -= milli;
+    int cpus = layout_.size() - cpusOf(claims);
+    for (std::size_t c = 0; c < claims_.claimants.size(); ++c) cpus -= isIsolated(c) ? 0 : static_cast<int>(claims_.claimants[c].need);
+    std::vector<bool> sated(claims.size(), false);
+    for (std::size_t best = mostLacking(claims, sated); best < claims.size() && idle > 0; best = mostLacking(claims, sated)) {
+      UnitClaim& claim = claims[best];
+      const int ceiling = ceilingOf(claim) - static_cast<int>(claim.cpus.size());
+      const std::size_t had = claim.cpus.size();
+      const std::int64_t before = capacityOf(claim.cpus);
+      if (!addUnit(claims, best, layout_, claims_.holders, {std::min(cpus, ceiling), std::min(idle, underCap(claims, claim))})) {
+        sated[best] = true;
+        continue;
+      }
+      any = true;
+      claim.wanted += static_cast<int>(claim.cpus.size() - had);
+      cpus -= static_cast<int>(claim.cpus.size() - had);
+      idle -= capacityOf(claim.cpus) - before;
+    }
+    return any;
+  }
+
+  // What the tenant's cap leaves beside its units and what its other groups are entitled to.
+  [[nodiscard]] std::int64_t underCap(const std::vector<UnitClaim>& claims, const UnitClaim& claim) const {
+    const int tenant = claims_.sizing.tenantOf[at(claims_.claimants[at(claim.claimant)].group)];
+    std::int64_t left = claims_.sizing.tenants[at(tenant)].limit;
+    if (left == kNoCap) return left;
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      left -= claims_.sizing.tenantOf[g] == tenant && !isolated(*groups_[g]) ? claims_.sizing.milli[g] : 0;
+    for (const UnitClaim& one : claims) left -= tenantOf(one) == tenantOf(claim) ? capacityOf(one.cpus) : 0;
+    return left;
+  }
+
+  [[nodiscard]] std::size_t mostLacking(const std::vector<UnitClaim>& claims, const std::vector<bool>& sated) const {
+    std::size_t best = claims.size();
+    std::int64_t bestRemainder = 0;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (sated[i] || claims[i].pinned) continue;
+      const std::int64_t remainder = claims_.sizing.plain[at(claims_.claimants[at(claims[i].claimant)].group)] - capacityOf(claims[i].cpus);
+      if (best == claims.size() || remainder > bestRemainder) best = i, bestRemainder = remainder;
+    }
+    return best;
+  }
+  // CPUs in the units that its ceiling comes to.
+  [[nodiscard]] int ceilingOf(const UnitClaim& claim) const {
+    const MilliCpu ceiling = groups_[at(claims_.claimants[at(claim.claimant)].group)]->ceiling;
+    return static_cast<int>(claims_.units.least(claim.isolation, std::min<std::int64_t>(layout_.size(), cpusForFloor(ceiling))));
+  }
+  [[nodiscard]] std::int64_t capacityOf(const std::vector<int>& positions) const {
+    std::int64_t capacity = 0;
+    for (const int position : positions) capacity += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
+    return capacity;
+  }
+  [[nodiscard]] TenantId tenantOf(const UnitClaim& claim) const { return claims_.claimants[at(claim.claimant)].tenant; }
 
   enum class Found { Nothing, AtOnce, WithCare };
   Found findUnits(std::vector<UnitClaim>& claims) {
@@ -156,23 +219,26 @@ class Claiming {
   // Units of different sizes may come to more than was asked for: where that passes the tenant's cap, one of its groups with more than its floor
   // takes that and no more. True if there is one; its units, and so everybody's, are to be chosen again.
   bool keepWithinCap(std::vector<UnitClaim>& claims) const {
-    std::map<TenantId, std::int64_t> owned;
-    for (const UnitClaim& claim : claims) {
-      for (const int position : claim.cpus)
-        owned[claims_.claimants[at(claim.claimant)].tenant] += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
-    }
-    for (std::size_t c = 0; c < claims_.claimants.size(); ++c) {
-      if (claims_.claimants[c].group >= 0 && !isIsolated(c))
-        owned[claims_.claimants[c].tenant] += std::min(claims_.claimants[c].entitlement, claims_.claimants[c].need * kCpu);
-    }
+    std::map<TenantId, std::int64_t> all = owned(claims);
     for (auto claim = claims.rbegin(); claim != claims.rend(); ++claim) {
       const Claimant& claimant = claims_.claimants[at(claim->claimant)];
       if (claim->pinned || claim->wanted <= claim->need || static_cast<int>(claim->cpus.size()) <= claim->need) continue;
-      if (claimant.tenantLimit == kNoCap || owned[claimant.tenant] <= claimant.tenantLimit) continue;
+      if (claimant.tenantLimit == kNoCap || all[claimant.tenant] <= claimant.tenantLimit) continue;
       claim->wanted = claim->need;
       return true;
     }
     return false;
+  }
+
+  // Per tenant: its units, and what the others of its groups that own CPUs cannot do without.
+  [[nodiscard]] std::map<TenantId, std::int64_t> owned(const std::vector<UnitClaim>& claims) const {
+    std::map<TenantId, std::int64_t> all;
+    for (const UnitClaim& claim : claims) all[tenantOf(claim)] += capacityOf(claim.cpus);
+    for (std::size_t c = 0; c < claims_.claimants.size(); ++c) {
+      if (claims_.claimants[c].group >= 0 && !isIsolated(c))
+        all[claims_.claimants[c].tenant] += std::min(claims_.claimants[c].entitlement, claims_.claimants[c].need * kCpu);
+    }
+    return all;
   }
 
   // unitCpus: CPUs in the units of isolated groups, once they are known.

@@ -4,8 +4,8 @@
 // Who waits (floor_room.h) -> entitlements (sizing.h) -> pool (whole.cc) -> units (isolation.h), again while a tenant's units pass its cap. Units
 // that were chosen by what everybody holds and is entitled to may leave others too little where they differ in size: then from those that the floors
 // are known to fit into (unit_packing.h). Where somebody is pinned even that may not go: then newcomers wait, the youngest of the lowest band first.
-// -> The CPUs that are in nobody's units, among all others. O(g log g + n) without isolated groups, else O(isolated groups * (g log g + n)), and the
-// search for units. Pure. Thread-compatible.
+// -> Whole units that nobody is entitled to, by largest remainder. -> The CPUs that are in nobody's units, among all others. O(g log g + n) without
+// isolated groups, else O(isolated groups * (g log g + n)), and the search for units. Pure. Thread-compatible.
 #pragma once
 
 #include <cstddef>

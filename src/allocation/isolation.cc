@@ -83,10 +83,39 @@ class UnitChooser {
     }
   }
 
+  // One more, of those that no claim has.
+  bool add(std::vector<UnitClaim>& claims, std::size_t index, const UnitRoom& room) {
+    for (const UnitClaim& claim : claims) {
+      for (const int position : claim.cpus) taken_[at(position)] = true;
+    }
+    UnitClaim& claim = claims[index];
+    int best = -1;
+    Key bestKey;
+    for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
+      const Layout::Branch& unit = layout_.branches[b];
+      if (unit.level != unitLevel(claim.isolation) || unit.size() > room.cpus || anyTaken(unit)) continue;
+      std::int64_t capacity = 0;
+      for (int position = unit.begin; position < unit.end; ++position) capacity += layout_.capacityOfKind[at(layout_.kinds[at(position)])];
+      if (capacity > room.capacity) continue;
+      const Key key = keyOf(claim, unit, true);
+      if (best < 0 || key < bestKey) best = static_cast<int>(b), bestKey = key;
+    }
+    if (best < 0) return false;
+    occupy(claim, layout_.branches[at(best)]);
+    std::sort(claim.cpus.begin(), claim.cpus.end());
+    return true;
+  }
+
  private:
   // What prefers a unit; the least is the best.
   // Does not fit, -held, distance to its own, CPUs that others must leave, kind, -size (of those that do not fit: size), first position.
   using Key = std::tuple<bool, int, int, int, int, int, int>;
+
+  [[nodiscard]] Key keyOf(const UnitClaim& claim, const Layout::Branch& unit, bool fits) const {
+    return {
+        !fits,     -heldIn(claim, unit), distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], fits ? -unit.size() : unit.size(),
+        unit.begin};
+  }
 
   void occupy(UnitClaim& claim, const Layout::Branch& unit) {
     for (int position = unit.begin; position < unit.end; ++position) {
@@ -110,11 +139,9 @@ class UnitChooser {
       for (std::size_t b = 0; b < layout_.branches.size(); ++b) {
         const Layout::Branch& unit = layout_.branches[b];
         if (unit.level != unitLevel(claim.isolation) || anyTaken(unit)) continue;
-        const int held = heldIn(claim, unit);
         const bool fits = unit.size() <= missing;
-        if ((onlyHeld && held == 0) || (!fits && !needy)) continue;
-        const Key key{!fits,     -held, distance(claim, unit), others(claim, unit), layout_.kinds[at(unit.begin)], fits ? -unit.size() : unit.size(),
-                      unit.begin};
+        if ((onlyHeld && heldIn(claim, unit) == 0) || (!fits && !needy)) continue;
+        const Key key = keyOf(claim, unit, fits);
         if (best < 0 || key < bestKey) best = static_cast<int>(b), bestKey = key;
       }
       if (best < 0) break;
@@ -171,6 +198,10 @@ class UnitChooser {
 void chooseUnits(std::vector<UnitClaim>& claims, const Layout& layout, const std::vector<int>& holders) {
   UnitChooser chooser(layout, holders);
   for (const Isolation level : {Isolation::Node, Isolation::Cache, Isolation::Core}) chooser.chooseLevel(claims, level);
+}
+
+bool addUnit(std::vector<UnitClaim>& claims, std::size_t claim, const Layout& layout, const std::vector<int>& holders, const UnitRoom& room) {
+  return UnitChooser(layout, holders).add(claims, claim, room);
 }
 
 }  // namespace coterie::allocation

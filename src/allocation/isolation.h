@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,5 +47,12 @@ struct UnitClaim {
 };
 // Claims in ascending order of claimants. holders[p]: the claimant that has position p now, or negative.
 void chooseUnits(std::vector<UnitClaim>& claims, const Layout& layout, const std::vector<int>& holders);
+
+struct UnitRoom {
+  int cpus{0};
+  std::int64_t capacity{0};  // milli-CPUs
+};
+// One more unit for a claim, of those that nobody has: the one that it would have taken next, if it is no larger than the room. False: there is none.
+bool addUnit(std::vector<UnitClaim>& claims, std::size_t claim, const Layout& layout, const std::vector<int>& holders, const UnitRoom& room);
 
 }  // namespace coterie::allocation

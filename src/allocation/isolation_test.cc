@@ -143,6 +143,22 @@ TEST(Isolation, UnitsAreKeptAndGrowBesideTheirOwn) {
   EXPECT_EQ(homeOf(plan, 0), set("2-3,10-11")) << "in its own cache group";
 }
 
+// Three cores and two equal tenants had one each; the third was nobody's.
+TEST(Isolation, WholeUnitsThatNobodyIsEntitledToAreGrantedByRemainder) {
+  const Machine machine = testing::regularMachine("three-cores", {1, 1, 0, 3, 2});
+  SnapshotBuilder builder(machine);
+  for (const int tenant : {1, 2}) builder.group(tenant).isolation = Isolation::Core;
+  const Plan plan = settle(builder.snapshot);
+  EXPECT_EQ(homeOf(plan, 0).count(), 4);
+  EXPECT_EQ(homeOf(plan, 1).count(), 2);
+  builder.snapshot.groups[0].ceiling = MilliCpu(2000);
+  const Plan other = settle(builder.snapshot);
+  EXPECT_EQ(homeOf(other, 0).count(), 2) << "its ceiling";
+  EXPECT_EQ(homeOf(other, 1).count(), 4);
+  builder.snapshot.groups[1].tenantCap = MilliCpu(3000);
+  EXPECT_EQ(homeOf(settle(builder.snapshot), 1).count(), 2) << "its tenant's cap";
+}
+
 // A third of 8 CPUs for one tenant, and of the 5333 1/3 milli-CPUs of the other three quarters: 4000, of which integers made 3999.
 TEST(Isolation, AMilliCpuLostInDivisionCostsNoUnit) {
   const Machine machine = testing::regularMachine("flat", {1, 1, 0, 8, 1});
