@@ -1,0 +1,148 @@
+#include "dispatch/sequences.h"
+
+#include <algorithm>
+
+namespace coterie::dispatch {
+
+namespace {
+struct Row {
+  std::string_view name;
+  Code code;
+};
+
+Row row(SequenceRefusal refusal) {
+  switch (refusal) {
+    case SequenceRefusal::Unknown: return {"SequenceUnknown", Code::NotFound};
+    case SequenceRefusal::Lost: return {"SequenceLost", Code::Conflict};
+    case SequenceRefusal::Limit: return {"SequenceLimit", Code::ResourceExhausted};
+    case SequenceRefusal::Backlog: return {"SequenceBacklog", Code::ResourceExhausted};
+  }
+  return {"Unknown", Code::Internal};
+}
+}  // namespace
+
+std::string_view sequenceRefusalName(SequenceRefusal refusal) { return row(refusal).name; }
+Code sequenceRefusalCode(SequenceRefusal refusal) { return row(refusal).code; }
+
+std::int64_t SequenceTable::count(TenantId tenant, ServiceId service, bool lost) const {
+  std::int64_t found = 0;
+  for (auto at = sequences_.lower_bound({tenant, service, 0, {}}); at != sequences_.end(); ++at) {
+    if (at->first.tenant != tenant || at->first.service != service) break;
+    found += at->second.lost == lost ? 1 : 0;
+  }
+  return found;
+}
+
+std::int64_t SequenceTable::live(TenantId tenant, ServiceId service) const { return count(tenant, service, false); }
+
+std::optional<SequenceRefusal> SequenceTable::arrive(const SequenceKey& key, const SequenceRequest& request, const SequenceLimits& limits,
+                                                     Instant now) {
+  auto at = sequences_.find(key);
+  const bool isLive = at != sequences_.end() && !at->second.lost;
+  if (!request.start) {
+    if (at == sequences_.end()) return SequenceRefusal::Unknown;
+    if (at->second.lost) return SequenceRefusal::Lost;
+    if (!at->second.open) return SequenceRefusal::Unknown;
+  }
+  if (isLive && static_cast<std::int64_t>(at->second.waiting.size()) >= limits.maxWaiting) return SequenceRefusal::Backlog;
+  if (!isLive) {
+    const std::int64_t then = live(key.tenant, key.service) + 1;
+    if (then > limits.maxSequences || limits.stateBytes * then > limits.maxBytes) return SequenceRefusal::Limit;
+    at = sequences_.insert_or_assign(key, Sequence{}).first;
+  }
+  Sequence& sequence = at->second;
+  sequence.waiting.push_back(request);
+  sequence.open = !request.end;
+  sequence.maxIdle = limits.maxIdle;
+  sequence.maxSequences = limits.maxSequences;
+  sequence.lastUse = now;
+  return std::nullopt;
+}
+
+std::optional<SequenceTurn> SequenceTable::turn(const SequenceKey& key) const {
+  const auto at = sequences_.find(key);
+  if (at == sequences_.end() || at->second.running || at->second.waiting.empty()) return std::nullopt;
+  const SequenceRequest& next = at->second.waiting.front();
+  return SequenceTurn{next.cookie, next.start, next.end, next.start ? std::nullopt : at->second.instance};
+}
+
+bool SequenceTable::run(const SequenceKey& key, InstanceId instance) {
+  const std::optional<SequenceTurn> next = turn(key);
+  if (!next || (next->instance && *next->instance != instance)) return false;
+  Sequence& sequence = sequences_.find(key)->second;
+  sequence.running = sequence.waiting.front();
+  sequence.waiting.pop_front();
+  sequence.instance = instance;
+  return true;
+}
+
+bool SequenceTable::finish(const SequenceKey& key, Instant now) {
+  const auto at = sequences_.find(key);
+  if (at == sequences_.end() || !at->second.running) return false;
+  Sequence& sequence = at->second;
+  const bool ended = sequence.running->end;
+  sequence.running.reset();
+  sequence.lastUse = now;
+  if (ended) sequence.instance.reset();
+  if (ended && sequence.waiting.empty()) sequences_.erase(at);
+  return true;
+}
+
+bool SequenceTable::cancel(const SequenceKey& key, std::uint64_t cookie, std::vector<std::uint64_t>& unknown, Instant now) {
+  const auto at = sequences_.find(key);
+  if (at == sequences_.end()) return false;
+  Sequence& sequence = at->second;
+  std::deque<SequenceRequest>& waiting = sequence.waiting;
+  auto left = std::find_if(waiting.begin(), waiting.end(), [&](const SequenceRequest& each) { return each.cookie == cookie; });
+  if (left == waiting.end()) return false;
+  const bool started = left->start;
+  left = waiting.erase(left);
+  // Those behind a start that left counted on a fresh state; to run them on the old one would be as wrong as a fresh one elsewhere.
+  while (started && left != waiting.end() && !left->start) {
+    unknown.push_back(left->cookie);
+    left = waiting.erase(left);
+  }
+  const bool holds = sequence.running ? !sequence.running->end : sequence.instance.has_value();
+  sequence.open = waiting.empty() ? holds : !waiting.back().end;
+  sequence.lastUse = now;
+  if (waiting.empty() && !sequence.running && !holds) sequences_.erase(at);
+  return true;
+}
+
+bool SequenceTable::remember(Sequences::iterator at, Instant now) {
+  if (count(at->first.tenant, at->first.service, true) >= at->second.maxSequences) return false;
+  at->second.lost = true;
+  at->second.open = false;
+  at->second.lastUse = now;
+  return true;
+}
+
+void SequenceTable::lose(InstanceId instance, Instant now, std::vector<std::uint64_t>& lost) {
+  for (auto at = sequences_.begin(); at != sequences_.end();) {
+    Sequence& sequence = at->second;
+    if (sequence.instance != instance) {
+      ++at;
+      continue;
+    }
+    const bool ended = sequence.running && sequence.running->end;
+    sequence.running.reset();
+    sequence.instance.reset();
+    while (!sequence.waiting.empty() && !sequence.waiting.front().start) {
+      lost.push_back(sequence.waiting.front().cookie);
+      sequence.waiting.pop_front();
+    }
+    const bool keep = !sequence.waiting.empty() || (!ended && remember(at, now));
+    at = keep ? std::next(at) : sequences_.erase(at);
+  }
+}
+
+void SequenceTable::expire(Instant now, std::vector<SequenceKey>& freed) {
+  for (auto at = sequences_.begin(); at != sequences_.end();) {
+    const Sequence& sequence = at->second;
+    const bool idle = !sequence.running && sequence.waiting.empty() && now - sequence.lastUse >= sequence.maxIdle;
+    if (idle && !sequence.lost) freed.push_back(at->first);
+    at = idle ? sequences_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace coterie::dispatch
