@@ -19,6 +19,14 @@ Row row(SequenceRefusal refusal) {
   }
   return {"Unknown", Code::Internal};
 }
+
+// Those that need a state which is no more.
+void dropToStart(std::deque<SequenceRequest>& waiting, std::vector<std::uint64_t>& dropped) {
+  while (!waiting.empty() && !waiting.front().start) {
+    dropped.push_back(waiting.front().cookie);
+    waiting.pop_front();
+  }
+}
 }  // namespace
 
 std::string_view sequenceRefusalName(SequenceRefusal refusal) { return row(refusal).name; }
@@ -76,14 +84,17 @@ bool SequenceTable::run(const SequenceKey& key, InstanceId instance) {
   return true;
 }
 
-bool SequenceTable::finish(const SequenceKey& key, Instant now) {
+bool SequenceTable::finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown) {
   const auto at = sequences_.find(key);
   if (at == sequences_.end() || !at->second.running) return false;
   Sequence& sequence = at->second;
-  const bool ended = sequence.running->end;
+  const bool ended = sequence.running->end || (sequence.running->start && !succeeded);
   sequence.running.reset();
   sequence.lastUse = now;
-  if (ended) sequence.instance.reset();
+  if (ended) {
+    sequence.instance.reset();
+    dropToStart(sequence.waiting, unknown);
+  }
   if (ended && sequence.waiting.empty()) sequences_.erase(at);
   return true;
 }
@@ -127,10 +138,7 @@ void SequenceTable::lose(InstanceId instance, Instant now, std::vector<std::uint
     const bool ended = sequence.running && sequence.running->end;
     sequence.running.reset();
     sequence.instance.reset();
-    while (!sequence.waiting.empty() && !sequence.waiting.front().start) {
-      lost.push_back(sequence.waiting.front().cookie);
-      sequence.waiting.pop_front();
-    }
+    dropToStart(sequence.waiting, lost);
     const bool keep = !sequence.waiting.empty() || (!ended && remember(at, now));
     at = keep ? std::next(at) : sequences_.erase(at);
   }

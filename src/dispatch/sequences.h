@@ -69,8 +69,9 @@ class SequenceTable {
   [[nodiscard]] std::optional<SequenceTurn> turn(const SequenceKey& key) const;
   // The next one goes to that instance; from now on the state is there. False: nobody's turn, or the state is elsewhere.
   bool run(const SequenceKey& key, InstanceId instance);
-  // The one in flight ended, whether it succeeded or not. False: nothing was in flight.
-  bool finish(const SequenceKey& key, Instant now);
+  // The one in flight ended. Failed: the state is as it was before it, so behind a failed start there is none: appends those that waited for it to
+  // `unknown`. False: nothing was in flight.
+  bool finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown);
   // A waiting request's client left. A start or end that leaves takes nothing with it but itself: what needed its start is refused as unknown.
   bool cancel(const SequenceKey& key, std::uint64_t cookie, std::vector<std::uint64_t>& unknown, Instant now);
   // The instance went. Appends who waited for its state (answer 409 SequenceLost); the one in flight is the caller's own to answer. What waits from a

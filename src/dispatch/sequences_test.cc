@@ -24,7 +24,7 @@ class Sequences : public ::testing::Test {
   void started(const SequenceKey& of) {
     ASSERT_EQ(arrive(of, kStart), std::nullopt);
     ASSERT_TRUE(table.run(of, kOne));
-    ASSERT_TRUE(table.finish(of, now));
+    ASSERT_TRUE(table.finish(of, true, now, out));
   }
 
   SequenceTable table;
@@ -48,7 +48,7 @@ TEST_F(Sequences, ALaterRequestGoesOnlyWhereTheStateIsAndOneAtATime) {
   EXPECT_FALSE(table.run(key(0), kTwo));
   ASSERT_TRUE(table.run(key(0), kOne));
   EXPECT_FALSE(table.turn(key(0)));
-  ASSERT_TRUE(table.finish(key(0), now));
+  ASSERT_TRUE(table.finish(key(0), true, now, out));
   ASSERT_TRUE(table.turn(key(0)));
   EXPECT_EQ(table.turn(key(0))->cookie, 3u);
 }
@@ -79,7 +79,7 @@ TEST_F(Sequences, AfterTheEndItIsUnknownAndNoLongerCounts) {
   ASSERT_EQ(arrive(key(0), {false, true, 2}), std::nullopt);
   EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
   ASSERT_TRUE(table.run(key(0), kOne));
-  ASSERT_TRUE(table.finish(key(0), now));
+  ASSERT_TRUE(table.finish(key(0), true, now, out));
   EXPECT_EQ(table.live(TenantId(0), ServiceId(0)), 0);
 }
 
@@ -104,6 +104,15 @@ TEST_F(Sequences, IdleIsFreedAtTheLimitAndThenUnknown) {
   table.expire(now + limits.maxIdle, freed);
   EXPECT_EQ(freed, std::vector<SequenceKey>{key(0)});
   EXPECT_EQ(arrive(key(0), plain(2)), SequenceRefusal::Unknown);
+}
+
+TEST_F(Sequences, BehindAFailedStartNobodyRunsOnAFreshState) {
+  ASSERT_EQ(arrive(key(0), kStart), std::nullopt);
+  ASSERT_EQ(arrive(key(0), plain(2)), std::nullopt);
+  ASSERT_TRUE(table.run(key(0), kOne));
+  ASSERT_TRUE(table.finish(key(0), false, now, out));
+  EXPECT_EQ(out, std::vector<std::uint64_t>{2});
+  EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
 }
 
 TEST_F(Sequences, WhatCountedOnAStartThatLeftIsNotRunOnTheOldState) {
@@ -159,9 +168,14 @@ TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
         ASSERT_TRUE(running.emplace(of, std::pair(at, *turn)).second);
       } else if (what < 92) {
         const auto at = running.find(of);
-        ASSERT_EQ(table.finish(of, now), at != running.end());
+        const bool succeeded = rng.chance(85);
+        ASSERT_EQ(table.finish(of, succeeded, now, gone), at != running.end());
         if (at == running.end()) continue;
-        state[{at->second.first, of}] = at->second.second.cookie;
+        if (succeeded) {
+          state[{at->second.first, of}] = at->second.second.cookie;
+        } else {
+          std::erase(order[of], at->second.second.cookie);
+        }
         ASSERT_EQ(pending.erase(at->second.second.cookie), 1u);
         running.erase(at);
       } else if (what < 96) {
