@@ -208,10 +208,11 @@ std::optional<UnitPacking> UnitPacker::pack(const std::vector<UnitNeed>& needs, 
 }
 
 std::optional<UnitPacking> UnitPacker::packTightest(const std::vector<UnitNeed>& needs) const {
-  std::optional<UnitPacking> best;
-  for (int limit = layout_.size(); auto packing = pack(needs, limit);) {
-    limit = packing->cpus - 1;
-    best = std::move(packing);
+  std::optional<UnitPacking> best = pack(needs, layout_.size());
+  while (best) {
+    std::optional<UnitPacking> tighter = pack(needs, best->cpus - 1);
+    if (!tighter) break;
+    best = std::move(tighter);
   }
   return best;
 }

@@ -64,7 +64,7 @@ TEST_P(ProcessSourceContract, AScanIsTheSameThingExactlyAsLongAsNothingChanges) 
   // Others may come and go on a real machine: then it is another thing, and says something else.
   SeenProcesses last = *harness_.source->scan();
   const SeenProcesses first = last;
-  const std::vector<SeenProcess> copy = *first;
+  const std::vector<SeenProcess> copy(first->begin(), first->end());  // as it was
   for (int scan = 0; scan < 20; ++scan) {
     SeenProcesses again = *harness_.source->scan();
     EXPECT_EQ(again == last, *again == *last) << "scan " << scan;
