@@ -66,9 +66,6 @@ std::string commandOf(int pid) {
   return command;
 }
 
-}  // namespace
-
-namespace {
 // Which path stands for a process that is in several hierarchies: the order of the lines says nothing.
 enum class Standing { None, Other, Cpu, Cpuset, Unified };
 Standing standingOf(std::string_view controllers) {  // as "cpu,cpuacct"

@@ -44,9 +44,9 @@ bool NodeAgent::quiet() {
 
 // What the file names and the machine does not have; empty: nothing.
 std::string NodeAgent::notOfThisMachine(const AgentFile& file) const {
-  const CpuSet absent = file.reserved.value_or(CpuSet{}) - machine_.present - machine_.online;
+  const CpuSet absent = file.reserved.value_or(CpuSet{}) - machine_.present;
   if (absent.empty()) return {};
-  return "reserved: the machine has no " + cpusNamed(absent) + ": it has " + (machine_.present | machine_.online).toString() + "; leave that out";
+  return "reserved: the machine has no " + cpusNamed(absent) + ": it has " + machine_.present.toString() + "; leave that out";
 }
 
 void NodeAgent::reconfigure(AgentFile file) {
