@@ -301,7 +301,7 @@ void Drc::Impl::poll() {
   if (due_) return;
   for (auto& [id, container] : containers_) container.repairTried = std::exchange(container.unmade, false);
   if (std::exchange(retry_, false)) return schedule(Trigger::Retry);
-  if (repairDrift(observeAll(), Unplaced::Place)) trigger_ = Trigger::Drift;
+  if (repairDrift(observeAll(Look::Everything), Unplaced::Place)) trigger_ = Trigger::Drift;
 }
 
 void Drc::Impl::pollMachine() {

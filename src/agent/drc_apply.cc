@@ -265,7 +265,7 @@ void Drc::Impl::closeBatch() {
   if (due_) return planDue(Urgency::Waits);
   const auto off = [&](const auto& entry) { return !asWanted(containers_.at(entry.first), entry.second); };
   if (!frozen_ && std::any_of(touched.begin(), touched.end(), off))
-    repairDrift(observeAll(), Unplaced::LeaveOut);  // threads born meanwhile: the second scan
+    repairDrift(observeAll(Look::Everything), Unplaced::LeaveOut);  // threads born meanwhile: the second scan
 }
 
 void Drc::Impl::reviewLateBatches() {
@@ -299,7 +299,7 @@ void Drc::Impl::countError(InstanceId container) {
 void Drc::Impl::settleContainer(ContainerRecord& container, Observed& observed) {
   if (!container.ready) return;
   const int own = container.usableOwnLanes();
-  const auto seen = container.registered ? ports_.controller.observe(container.id) : Result<ObservedContainer>(ObservedContainer{});
+  const auto seen = container.registered ? ports_.controller.observePlace(container.id) : Result<ObservedContainer>(ObservedContainer{});
   if (!seen || seen->vanished) return;  // its end is about to be told
   if (container.registered && container.stuckMayTake.empty()) observed[container.id] = *seen;
   LaneAllowance lanes{container.id, std::min(own, 1), 0};  // not placed although it should be: it floats, and one lane keeps it answering

@@ -158,7 +158,8 @@ class Drc::Impl {
   void placeSystem();
   // drc_plan.cc
   void planNow();
-  [[nodiscard]] Observed observeAll() const;
+  enum class Look { Places, Everything };  // Everything: each poll, or with the first plan after where a poll could not
+  [[nodiscard]] Observed observeAll(Look look);
   void observeInto(Observed& observed, const ContainerRecord& container) const;
   [[nodiscard]] allocation::Snapshot snapshotOf(const Observed& observed) const;
   [[nodiscard]] allocation::GroupState stateOf(const GroupSpec& spec, const GroupRecord* group) const;
@@ -244,6 +245,7 @@ class Drc::Impl {
   allocation::MigrationBucket migration_;
   std::vector<NodeFree> memoryFree_;
   Instant memoryLooked_{};
+  Instant lookedAt_{};           // at everything
   allocation::Planner planner_;  // keeps what load does not change
   bool started_{false};
   bool frozen_{false};

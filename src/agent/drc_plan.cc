@@ -14,7 +14,7 @@ constexpr MilliCpu kNoCeiling{std::int64_t{1000} * CpuSet::kMaxId};
 
 void Drc::Impl::planNow() {
   if (!due_ || frozen_ || !started_ || current_.batch) return;
-  const Observed observed = observeAll();
+  const Observed observed = observeAll(ports_.loop.clock().now() - lookedAt_ < config_.pollInterval ? Look::Places : Look::Everything);
   if (repairDrift(observed, Unplaced::LeaveOut)) return;  // the plan follows when what was asked before is in force again
   due_ = false;
   burstSince_.reset();
@@ -33,12 +33,13 @@ void Drc::Impl::planNow() {
   armTick();
 }
 
-Drc::Impl::Observed Drc::Impl::observeAll() const {
+Drc::Impl::Observed Drc::Impl::observeAll(Look look) {
+  if (look == Look::Everything) lookedAt_ = ports_.loop.clock().now();
   std::vector<InstanceId> registered;
   for (const auto& [id, container] : containers_) {
     if (container.registered) registered.push_back(id);
   }
-  Observed observed = ports_.controller.observeAll(registered);
+  Observed observed = look == Look::Places ? ports_.controller.observePlaces(registered) : ports_.controller.observeAll(registered);
   std::erase_if(observed, [](const auto& entry) { return entry.second.vanished; });
   for (auto& [id, seen] : observed) seen.home |= containers_.at(id).stuckMayTake;  // as good as held
   return observed;

@@ -53,10 +53,12 @@ Status CgroupController::add(const ContainerRegistration& container) {
                                         memoryNodes_,
                                         {},
                                         {},
+                                        {},
                                         std::vector<int>(container.ownLaneThreads.size(), -1),
                                         mask,
                                         std::make_unique<ThreadCensus>(container.pid),
-                                        std::make_unique<ThreadTimes>(container.pid)};
+                                        std::make_unique<ThreadTimes>(container.pid),
+                                        {}};
   return {};
 }
 
@@ -80,6 +82,21 @@ std::map<int, int> CgroupController::singleLanes(const Container& container) {
     if (container.laneCpus[lane] >= 0) single[container.threads.ownLaneThreads[lane]] = container.laneCpus[lane];
   }
   return single;
+}
+
+// The tree's set, and those of the directories between it and the leaves: at every moment the tree's is around theirs, from what it is now on.
+PreparedChange CgroupController::treeChange(const CpuSet& cpus) const {
+  const auto held = std::make_shared<std::vector<std::shared_ptr<CgroupLeaves>>>();
+  PreparedChange change{{}, held};
+  for (const auto& [id, container] : containers_) {
+    if (container.leaves->aboveCpus) held->push_back(container.leaves);
+  }
+  if (!held->empty()) {
+    change.writes.push_back(fileWrite(treeCpus_, (cpus | setIn(treeCpus_)).toString()));
+    for (const auto& leaves : *held) change.writes.push_back(fileWrite(leaves->aboveCpus, cpus.toString()));
+  }
+  change.writes.push_back(fileWrite(treeCpus_, cpus.toString()));
+  return change;
 }
 
 PreparedChange CgroupController::homeChange(Container& container, const CpuSet& cpus) const {
@@ -117,7 +134,7 @@ Result<PreparedChange> CgroupController::prepare(const CpuChange& change) {
   const bool cpus = change.kind != CpuChangeKind::MemoryNodes && change.kind != CpuChangeKind::Weight;
   if (cpus && !possible_.empty() && !change.set.isSubsetOf(possible_))
     return Error{Code::InvalidArgument, "OutsideMachine", "CPUs " + (change.set - possible_).toString() + " are not in this machine"};
-  if (change.kind == CpuChangeKind::AncestorCpus) return PreparedChange{{fileWrite(treeCpus_, change.set.toString())}, nullptr};
+  if (change.kind == CpuChangeKind::AncestorCpus) return treeChange(change.set);
   const auto found = containers_.find(change.container);
   if (found == containers_.end()) return unknownContainer(change.container);
   Container& container = found->second;
@@ -133,8 +150,12 @@ Result<PreparedChange> CgroupController::prepare(const CpuChange& change) {
     }
     case CpuChangeKind::MemoryNodes:
       container.memoryNodes = change.set.toString();
+      container.figures.reset();
       return PreparedChange{{fileWrite(leaves.homeMems, container.memoryNodes), fileWrite(leaves.loanMems, container.memoryNodes)}, container.leaves};
-    default: return PreparedChange{{fileWrite(leaves.homeWeight, std::to_string(kernelWeight(change.weight)))}, container.leaves};
+    default:
+      container.weight = std::to_string(kernelWeight(change.weight));
+      container.figures.reset();
+      return PreparedChange{{fileWrite(leaves.homeWeight, container.weight)}, container.leaves};
   }
 }
 
@@ -153,10 +174,36 @@ Result<PreparedChange> CgroupController::prepareLaneMove(InstanceId id, int loan
 Result<ObservedContainer> CgroupController::observe(InstanceId id) const {
   const auto found = containers_.find(id);
   if (found == containers_.end()) return unknownContainer(id);
-  const Container& container = found->second;
+  return placeOf(found->second, readFigures(found->second));
+}
+
+Result<ObservedContainer> CgroupController::observePlace(InstanceId id) const {
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknownContainer(id);
+  return placeOf(found->second, found->second.figures ? *found->second.figures : readFigures(found->second));
+}
+
+std::map<InstanceId, ObservedContainer> CgroupController::observePlaces(const std::vector<InstanceId>& ids) const {
+  std::map<InstanceId, ObservedContainer> all;
+  for (const InstanceId id : ids) {
+    if (auto seen = observePlace(id)) all.emplace_hint(all.end(), id, *std::move(seen));
+  }
+  return all;
+}
+
+CgroupController::Figures CgroupController::readFigures(const Container& container) const {
+  const auto weight = readText(container.leaves->homeWeight.get());
+  Figures figures{weightRead(weight), setIn(container.leaves->homeMems)};
+  const bool asAsked =
+      (container.weight.empty() || weightRead(container.weight) == figures.weight) && figures.memoryNodes == setOf(container.memoryNodes);
+  container.figures = asAsked ? std::optional(figures) : std::nullopt;
+  return figures;
+}
+
+ObservedContainer CgroupController::placeOf(const Container& container, const Figures& figures) const {
   ObservedContainer observed;
-  observed.weight = weightRead(readText(container.leaves->homeWeight.get()));
-  observed.memoryNodes = setIn(container.leaves->homeMems);
+  observed.weight = figures.weight;
+  observed.memoryNodes = figures.memoryNodes;
   if (container.home.empty()) {
     observed.vanished = processGone(container.threads.pid);
     return observed;

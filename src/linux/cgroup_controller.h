@@ -25,6 +25,7 @@ struct CgroupLeaves {
   std::vector<std::string> directories;
   std::string homeThreads, loanThreads;  // the lists of who is there
   UniqueFd homeCpus, homeEffective, homeMems, homeWeight, loanCpus, loanMems;
+  UniqueFd aboveCpus;     // of a directory that the two leaves have for themselves; invalid: they lie in the tree
   UniqueFd homePressure;  // of memory; invalid: this version, or this kernel, has none
   std::vector<UniqueFd> joinHomeAsProcess, joinHome, joinLoans;
 };
@@ -37,6 +38,8 @@ class CgroupController : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepare(const CpuChange& change) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
+  [[nodiscard]] Result<ObservedContainer> observePlace(InstanceId id) const override;
+  [[nodiscard]] std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] Nanos cpuTime(InstanceId id, int threadId) const override;
   [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;
@@ -47,7 +50,7 @@ class CgroupController : public CpuController {
  protected:
   explicit CgroupController(std::string name);
 
-  // Makes the directories and names them, and opens the files.
+  // Makes the directories and names them, the outer after the inner, and opens the files.
   [[nodiscard]] virtual Status makeLeaves(InstanceId id, CgroupLeaves& leaves) const = 0;
   // Between a weight (100 is an ordinary container's) and what the kernel's file says.
   [[nodiscard]] virtual std::int64_t kernelWeight(std::int64_t weight) const = 0;
@@ -59,18 +62,27 @@ class CgroupController : public CpuController {
   [[nodiscard]] Status openTree(const std::string& cpusFile, std::string memoryNodes);
 
  private:
+  struct Figures {
+    std::int64_t weight{0};
+    CpuSet memoryNodes;
+  };
   struct Container {
     ContainerRegistration threads;
     std::shared_ptr<CgroupLeaves> leaves;
     std::string memoryNodes;    // asked last, as text
+    std::string weight;         // asked last, as the kernel's file has it; empty: never
     CpuSet home;                // asked last; empty: not placed
     CpuSet loans;               // asked last for the loans leaf; empty: it follows the home
     std::vector<int> laneCpus;  // that each own lane keeps to, -1: it floats
     CpuSet mask;                // its first thread's, as it came: without isolated CPUs, as a rule
     std::unique_ptr<ThreadCensus> census;
     std::unique_ptr<ThreadTimes> times;
+    mutable std::optional<Figures> figures;  // as last read, once they are what was asked
   };
+  [[nodiscard]] Figures readFigures(const Container& container) const;
+  [[nodiscard]] ObservedContainer placeOf(const Container& container, const Figures& figures) const;
   [[nodiscard]] static std::map<int, int> singleLanes(const Container& container);
+  [[nodiscard]] PreparedChange treeChange(const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange homeChange(Container& container, const CpuSet& cpus) const;
   [[nodiscard]] PreparedChange laneChange(Container& container, const CpuSet& cpus) const;
 

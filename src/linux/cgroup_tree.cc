@@ -29,6 +29,19 @@ std::string startTimeOf(int pid) {
   const auto stat = readStat("/proc/" + std::to_string(pid) + "/stat");
   return stat ? std::to_string(stat->startTime) : "gone";
 }
+
+// It and what is in it, each after what it holds.
+std::vector<std::string> foldersOf(const std::string& tree) {
+  std::vector<std::string> folders;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(tree, ignored)) {
+    if (!entry.is_directory(ignored)) continue;
+    std::vector<std::string> inner = foldersOf(entry.path().string());
+    std::move(inner.begin(), inner.end(), std::back_inserter(folders));
+  }
+  folders.push_back(tree);
+  return folders;
+}
 }  // namespace
 
 std::string treeNameOfThisRun() { return std::string(kTreePrefix) + std::to_string(::getpid()) + "-" + startTimeOf(::getpid()); }
@@ -43,11 +56,7 @@ bool treeOfDeadRun(std::string_view name) {
 }
 
 void removeTree(const std::string& tree) {
-  std::error_code ignored;
-  for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
-    if (leaf.is_directory(ignored)) ::rmdir(leaf.path().c_str());
-  }
-  ::rmdir(tree.c_str());
+  for (const std::string& folder : foldersOf(tree)) ::rmdir(folder.c_str());
 }
 
 void clearTreesOfDeadRuns(const std::vector<std::string>& parents, bool kill) {
@@ -60,12 +69,7 @@ void clearTreesOfDeadRuns(const std::vector<std::string>& parents, bool kill) {
   }
   for (int round = 0; round < 200 && !trees.empty(); ++round) {  // a killed process leaves its cgroup a moment later: 1 s at most
     for (const std::string& tree : trees) {
-      std::vector<std::string> folders{tree};
-      std::error_code ignored;
-      for (const auto& leaf : fs::directory_iterator(tree, ignored)) {
-        if (leaf.is_directory(ignored)) folders.push_back(leaf.path().string());
-      }
-      for (const std::string& folder : folders) {
+      for (const std::string& folder : foldersOf(tree)) {
         for (const int pid : idsIn(readText(folder + "/cgroup.procs"))) {
           if (kill) ::kill(pid, SIGKILL);
         }

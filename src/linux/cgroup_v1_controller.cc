@@ -57,24 +57,30 @@ Status CgroupV1Controller::makeTrees() {
 
 Status CgroupV1Controller::makeLeaves(InstanceId id, CgroupLeaves& leaves) const {
   const std::string name = "/" + std::to_string(id.value);
-  const std::string cpusetHome = cpusetTree_ + name + ".home";
-  const std::string cpusetLoans = cpusetTree_ + name + ".loans";
+  const std::string above = cpusetTree_ + name;
+  const std::string cpusetHome = above + "/home";
+  const std::string cpusetLoans = above + "/loans";
   const std::string cpuHome = cpuTree_ + name + ".home";
   const std::string cpuLoans = cpuTree_ + name + ".loans";
-  leaves.directories = {cpusetHome, cpusetLoans, cpuHome, cpuLoans};
-  for (const std::string& leaf : leaves.directories) {
-    if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", leaf, errno);
+  leaves.directories = {cpusetHome, cpusetLoans, above, cpuHome, cpuLoans};
+  for (const std::string& folder : {above, cpusetHome, cpusetLoans, cpuHome, cpuLoans}) {
+    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", folder, errno);
+  }
+  for (const char* file : {"/cpuset.cpus", "/cpuset.mems"}) {
+    if (const int error = writeText(above + file, readText(cpusetTree_ + file).value_or("")); error != 0)
+      return cgroupError("cannot write", above + file, error);
   }
   // The tree's set, which has all that a leaf can have, is one scheduling domain; a leaf that asked for one, too, would have them made anew at each
   // write.
-  for (const std::string& leaf : {cpusetHome, cpusetLoans}) static_cast<void>(writeText(leaf + "/cpuset.sched_load_balance", "0"));
+  for (const std::string& folder : {above, cpusetHome, cpusetLoans}) static_cast<void>(writeText(folder + "/cpuset.sched_load_balance", "0"));
   if (const int error = writeText(cpuLoans + "/cpu.idle", "1"); error != 0) return cgroupError("cannot write", cpuLoans + "/cpu.idle", error);
   leaves.homeThreads = cpusetHome + "/tasks";
   leaves.loanThreads = cpusetLoans + "/tasks";
   leaves.joinHomeAsProcess.resize(2);
   leaves.joinHome.resize(2);
   leaves.joinLoans.resize(2);
-  return openAll({{leaves.homeCpus, cpusetHome + "/cpuset.cpus", O_RDWR},
+  return openAll({{leaves.aboveCpus, above + "/cpuset.cpus", O_RDWR},
+                  {leaves.homeCpus, cpusetHome + "/cpuset.cpus", O_RDWR},
                   {leaves.homeEffective, cpusetHome + "/cpuset.effective_cpus", O_RDONLY},
                   {leaves.homeMems, cpusetHome + "/cpuset.mems", O_RDWR},
                   {leaves.homeWeight, cpuHome + "/cpu.shares", O_RDWR},

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "linux/cgroup_tree.h"
 #include "linux/files.h"
@@ -13,9 +14,13 @@ namespace coterie::linux {
 
 namespace {
 constexpr int kLooksBySigns = 15;
-}
 
-ThreadCensus::ThreadCensus(int pid) : pid_(pid), tasks_(openFor("/proc/" + std::to_string(pid) + "/task", O_RDONLY | O_DIRECTORY)) {}
+// Evenly spread also over processes whose ids are a constant apart.
+int phaseOf(int pid) { return static_cast<int>((static_cast<std::uint32_t>(pid) * 2654435761U >> 16U) % kLooksBySigns); }
+}  // namespace
+
+ThreadCensus::ThreadCensus(int pid)
+    : pid_(pid), ahead_(phaseOf(pid)), tasks_(openFor("/proc/" + std::to_string(pid) + "/task", O_RDONLY | O_DIRECTORY)) {}
 
 ThreadCensus::Placing ThreadCensus::look(const Leaves& leaves) { return lookBySigns(leaves) ? Placing::Complete : readLists(leaves); }
 
@@ -63,6 +68,7 @@ ThreadCensus::Placing ThreadCensus::readLists(const Leaves& leaves) {
   if (!std::includes(placed.begin(), placed.end(), present.begin(), present.end())) return Placing::Partial;
   home_ = std::move(home);
   loans_ = std::move(loans);
+  looks_ = std::exchange(ahead_, 0);
   return Placing::Complete;
 }
 

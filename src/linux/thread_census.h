@@ -5,8 +5,8 @@
 // plan, more than all else the agent does. The signs: the process has as many threads as then, and each may run exactly where its leaf lets it (or on
 // the one CPU in it that it was given). A thread that somebody moved elsewhere has another mask, one that was born changes the number. What signs do
 // not show (a thread moved to a foreign cgroup of the very same CPUs; one that ended while another was born elsewhere) the lists do, at every 16th
-// look at the latest. O(threads) system calls. Thread rule: control loop. Source: Linux fs/proc/base.c (the links of /proc/PID/task are its threads
-// and two more).
+// look at the latest; not at the same look for all containers that were placed at once. O(threads) system calls. Thread rule: control loop. Source:
+// Linux fs/proc/base.c (the links of /proc/PID/task are its threads and two more).
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,7 @@ class ThreadCensus {
   [[nodiscard]] std::optional<std::size_t> threadCount() const;
 
   int pid_;
+  int ahead_;                      // looks that the first reading of the lists counts for
   UniqueFd tasks_;                 // /proc/PID/task
   std::vector<int> home_, loans_;  // as listed, while all were placed
   int looks_{0};                   // by signs, since the lists were read

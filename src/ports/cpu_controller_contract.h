@@ -239,6 +239,35 @@ TEST_P(CpuControllerContract, WeightsAndMemoryNodesReadBackWhereEnforced) {
   EXPECT_EQ(seen(1).memoryNodes, CpuSet{nodes.first()});
 }
 
+// A look at the place alone knows what this controller has asked for since the look before; what it asked for and nobody wrote, it does not take as
+// written.
+TEST_P(CpuControllerContract, APlaceIsSeenWithWhatWasWrittenSince) {
+  added(1);
+  const auto place = [&] {
+    const auto observed = controller().observePlace(InstanceId(1));
+    EXPECT_TRUE(observed.ok());
+    return observed.ok() ? *observed : ObservedContainer{};
+  };
+  ASSERT_EQ(home(1, first_), 0);
+  EXPECT_EQ(place(), seen(1));
+  for (const std::int64_t weight : {33, 100}) {
+    const ObservedContainer before = place();
+    const auto prepared = controller().prepare({CpuChangeKind::Weight, InstanceId(1), {}, weight});
+    ASSERT_TRUE(prepared.ok());
+    EXPECT_EQ(place(), before) << "not written yet";
+    ASSERT_EQ(harness_.execute(*prepared), 0);
+    EXPECT_EQ(place(), seen(1)) << weight;
+    EXPECT_EQ(place(), seen(1)) << weight << ", again";
+  }
+  ASSERT_EQ(home(1, second_), 0);
+  EXPECT_EQ(place().home, second_);
+  const CpuSet nodes = seen(1).memoryNodes;
+  if (nodes.empty()) return;
+  ASSERT_EQ(change({CpuChangeKind::MemoryNodes, InstanceId(1), CpuSet{nodes.first()}, 0}), 0);
+  EXPECT_EQ(place().memoryNodes, CpuSet{nodes.first()});
+  EXPECT_EQ(controller().observePlace(InstanceId(9)).error().reason, "UnknownContainer");
+}
+
 TEST_P(CpuControllerContract, StrangersAndDoublesAreErrors) {
   const ContainerRegistration container = added(1);
   EXPECT_EQ(controller().add(container).error().reason, "AlreadyRegistered");
@@ -254,6 +283,9 @@ TEST_P(CpuControllerContract, AllTogetherAreSeenAsEachAlone) {
     const auto all = controller().observeAll(ids);
     EXPECT_EQ(all.size(), 3U) << when << ": the ninth is unknown";
     for (const auto& [id, together] : all) EXPECT_EQ(together, seen(id.value)) << when << ": " << id.value;
+    const auto places = controller().observePlaces(ids);
+    EXPECT_EQ(places.size(), 3U) << when;
+    for (const auto& [id, place] : places) EXPECT_EQ(place, seen(id.value)) << when << ": " << id.value;
   };
   EXPECT_TRUE(controller().observeAll({}).empty());
   added(1);

@@ -103,8 +103,13 @@ Result<PreparedChange> FakeCpuController::prepare(const CpuChange& change) {
       return call({words("loans", change.container, "-")});
     case CpuChangeKind::MemoryNodes:
       if (memoryKept_.count(change.container) > 0) return PreparedChange{};
+      container.askedMemoryNodes = change.set;
+      container.figures.reset();
       return call({words("mems", change.container, set)});
-    default: return call({words("weight", change.container, std::to_string(change.weight))});
+    default:
+      container.askedWeight = change.weight;
+      container.figures.reset();
+      return call({words("weight", change.container, std::to_string(change.weight))});
   }
 }
 
@@ -212,21 +217,49 @@ CpuSet FakeCpuController::effectiveOf(const Leaf& leaf) const {
   return set.empty() ? effectiveTree() : set;
 }
 
-Result<ObservedContainer> FakeCpuController::observe(InstanceId id) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = containers_.find(id);
-  if (found == containers_.end()) return unknown(id);
-  const Container& container = found->second;
+ObservedContainer FakeCpuController::seen(const Container& container) const {
   ObservedContainer observed;
   observed.vanished = processes_.count(container.threads.pid) == 0;
   observed.weight = container.weight;
   observed.memoryNodes = container.home.memoryNodes;
-  observed.memoryHeld = memoryKept_.count(id) == 0;
+  observed.memoryHeld = memoryKept_.count(container.threads.id) == 0;
   if (observed.vanished || !container.home.hasTasks) return observed;
   observed.home = container.home.requested;
   observed.effective = effectiveOf(container.home);
   observed.loans = container.loans.requested;
   return observed;
+}
+
+Result<ObservedContainer> FakeCpuController::observe(InstanceId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = containers_.find(id);
+  if (found == containers_.end()) return unknown(id);
+  const Container& container = found->second;
+  const ObservedContainer observed = seen(container);
+  const bool asAsked = container.askedWeight.value_or(observed.weight) == observed.weight && container.askedMemoryNodes == observed.memoryNodes;
+  container.figures = asAsked ? std::optional(std::pair(observed.weight, observed.memoryNodes)) : std::nullopt;
+  return observed;
+}
+
+Result<ObservedContainer> FakeCpuController::observePlace(InstanceId id) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = containers_.find(id);
+    if (found != containers_.end() && found->second.figures) {
+      ObservedContainer observed = seen(found->second);
+      std::tie(observed.weight, observed.memoryNodes) = *found->second.figures;
+      return observed;
+    }
+  }
+  return observe(id);
+}
+
+std::map<InstanceId, ObservedContainer> FakeCpuController::observePlaces(const std::vector<InstanceId>& ids) const {
+  std::map<InstanceId, ObservedContainer> all;
+  for (const InstanceId id : ids) {
+    if (auto place = observePlace(id)) all.emplace(id, *std::move(place));
+  }
+  return all;
 }
 
 ThreadUse FakeCpuController::threadUse(InstanceId id, int threadId) const {

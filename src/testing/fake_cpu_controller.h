@@ -42,6 +42,8 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareQuota(InstanceId id, MilliCpu least) override;
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
+  [[nodiscard]] Result<ObservedContainer> observePlace(InstanceId id) const override;
+  [[nodiscard]] std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const override;
   [[nodiscard]] std::string limitAbove(InstanceId id, const CpuSet& cpus) const override {
     const auto limit = limits_.find(id);
     return limit == limits_.end() || cpus.isSubsetOf(limit->second) ? std::string() : "cgroup /docker allows only " + limit->second.toString();
@@ -97,6 +99,9 @@ class FakeCpuController final : public CpuController {
     bool lent{false};
     CpuSet laneCpus;
     std::int64_t weight{100};
+    std::optional<std::int64_t> askedWeight;
+    CpuSet askedMemoryNodes;
+    mutable std::optional<std::pair<std::int64_t, CpuSet>> figures;  // as last read, once they are what was asked
     ContainerMemory memory{Bytes(1 << 20), 0};
     std::set<int> lanesAtHome;
   };
@@ -105,6 +110,7 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] int writeCpus(Leaf& leaf, const CpuSet& cpus);
   [[nodiscard]] int writeTree(const CpuSet& cpus);
   [[nodiscard]] int attach(Container& container);
+  [[nodiscard]] ObservedContainer seen(const Container& container) const;
   [[nodiscard]] CpuSet effectiveTree() const;
   [[nodiscard]] CpuSet effectiveOf(const Leaf& leaf) const;
   [[nodiscard]] PreparedChange call(std::vector<std::string> operations);
