@@ -74,6 +74,7 @@ struct StatefulSpec {
   std::int64_t maxWaiting{16};    // requests of one sequence that wait for the one before
   Bytes stateMemory;              // of one sequence at most; 0: what the state has at its start
   Bytes memory{64LL << 20};       // of all sequences together, beside what the model needs
+  friend bool operator==(const StatefulSpec&, const StatefulSpec&) = default;
 };
 
 struct ModelServiceSpec {
