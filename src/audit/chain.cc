@@ -26,8 +26,8 @@ std::string ChainCheck::whyBeginsNot(const Line& line) const {
 }
 
 std::string ChainCheck::whyNot(const Line& line, std::string_view text) const {
-  if ((line_ == 1) != line.entry.begins.has_value()) return line_ == 1 ? "the line that begins a file is missing" : "a file begins within the file";
-  if (line_ == 1) {
+  if (line_ == 1 && !line.entry.begins) return "the line that begins a file is missing";
+  if (line.entry.begins) {
     if (std::string why = whyBeginsNot(line); !why.empty()) return why;
   }
   if (first_ != 0 && line.sequence > last_.sequence + 1) {
@@ -37,7 +37,7 @@ std::string ChainCheck::whyNot(const Line& line, std::string_view text) const {
   }
   if (first_ != 0 && line.sequence <= last_.sequence)
     return "line " + std::to_string(line.sequence) + " comes after line " + std::to_string(last_.sequence) + ": lines were moved, or put in";
-  const std::string before = line_ == 1 ? line.entry.begins->after : last_.hash;
+  const std::string before = line.entry.begins ? line.entry.begins->after : last_.hash;
   if (hashAfter(before, text) != line.hash) return "its hash does not follow: this line was altered, or the one before it";
   return {};
 }

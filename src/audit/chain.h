@@ -1,10 +1,10 @@
 // Follows the chain of an audit log, line by line and over its files, to the first line that does not fit.
 //
 // A line fits if it is one that this log writes, its number is the next one and its hash follows from the line before. The first line of a file must
-// say where the file begins, and fit to the end of the file before. What this finds: a line that was altered, removed, put in or moved, and a file
-// that is missing between two others. What it cannot find: lines that are missing at the end, files that are missing at the beginning (rotation
-// removes them), and a log that somebody wrote anew from some line on; for these a hash that was noted elsewhere must be among those of the log. A
-// line that was altered together with its own hash shows at the next one. O(bytes), memory O(one line). Thread-compatible.
+// say where the file begins, and fit to the end of the file before; files may be joined to one. What this finds: a line that was altered, removed,
+// put in or moved, and a file that is missing between two others. What it cannot find: lines that are missing at the end, files that are missing at
+// the beginning (rotation removes them), and a log that somebody wrote anew from some line on; for these a hash that was noted elsewhere must be
+// among those of the log. A line that was altered together with its own hash shows at the next one. O(bytes), memory O(one line). Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ struct Leaf {
 using Leaves = std::map<std::string, Leaf>;  // by path: the same change always gives the same text
 
 void flatten(const Value& value, const std::string& path, bool secret, const std::function<void(const std::string&, const Value&, bool)>& leaf) {
-  if (const Value::Map* map = value.asMap(); map != nullptr && !map->empty()) {
+  if (const Value::Map* map = value.asMap()) {
     for (const auto& [name, member] : *map) flatten(member, path.empty() ? name : path + "." + name, secret || namesASecret(name), leaf);
   } else if (const Value::List* list = value.asList(); list != nullptr && !isScalarList(value)) {
     for (std::size_t i = 0; i < list->size(); ++i) flatten((*list)[i], path + "[" + std::to_string(i) + "]", secret, leaf);

@@ -139,7 +139,8 @@ TEST(AuditChanges, SayPathOldAndNew) {
   EXPECT_EQ(between(R"({"consumers":["a"]})", R"({"consumers":["a","b"]})"), Texts{R"(consumers: ["a"] -> ["a","b"])"});
   EXPECT_EQ(between(R"({"x":[{"a":1},{"a":2}]})", R"({"x":[{"a":1},{"a":3}]})"), Texts{"x[1].a: 2 -> 3"});
   EXPECT_EQ(between("", R"({"a":{"b":true}})"), Texts{"a.b: - -> true"});
-  EXPECT_EQ(between(R"({"a":1})", R"({"a":1})"), Texts{});
+  EXPECT_EQ(between(R"({"a":1})", R"({"a":1,"labels":{}})"), Texts{});
+  EXPECT_EQ(between(R"({"a":[]})", R"({"a":["b"]})"), Texts{R"(a: [] -> ["b"])"});
 }
 
 TEST(AuditChanges, CutSecrets) {

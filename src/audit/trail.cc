@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kPrefix = "audit-";
 constexpr std::string_view kSuffix = ".jsonl";
 constexpr std::size_t kMostFile = std::size_t{1} << 30;  // that is read at once, whatever size it was written with
-constexpr unsigned kOffsetBits = 32;                     // of a place in the log: number of the file, offset in it
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 30;
+constexpr unsigned kOffsetBits = 32;  // of a place in the log: number of the file, offset in it
 
 std::optional<std::int64_t> numberOf(std::string_view name) {
   if (name.size() <= kPrefix.size() + kSuffix.size() || name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
@@ -25,7 +26,8 @@ std::optional<std::int64_t> numberOf(std::string_view name) {
   const std::string_view digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
   std::int64_t number = 0;
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || stop != digits.data() + digits.size() || number < 1 || fileName(number) != name) return std::nullopt;
+  if (error != std::errc{} || stop != digits.data() + digits.size() || number < 1 || number > kMostNumber || fileName(number) != name)
+    return std::nullopt;
   return number;
 }
 
@@ -58,7 +60,6 @@ Entry Trail::noteOf(std::string verb, std::string kind, std::string object, std:
 }
 
 Error Trail::unavailable(const Error& error) {
-  sound_ = false;
   Error refused{Code::Unavailable, "AuditUnavailable", "the audit log cannot be written, so no change is made (requests go on): " + error.message};
   if (!std::exchange(said_, true)) log::error("audit", refused.message);
   return refused;
@@ -115,6 +116,7 @@ Status Trail::readNewest() {
     }
     if (whole && check.lines() == 0) {  // made, and then the server was killed
       if (const Status removed = folder_.remove(name); !removed.ok()) return removed;
+      lastNumber_ = std::min(lastNumber_, file.number - 1);  // nobody ever saw it
       files_.pop_back();
       continue;
     }
@@ -152,7 +154,9 @@ Status Trail::appendTo(File& file, const std::vector<Entry>& entries, Durable du
   }
   const std::string name = fileName(file.number);
   if (const Status appended = folder_.append(name, text, durable); !appended.ok()) {
-    (void)folder_.cut(name, file.size);  // if that does not work either, recover() looks at what is there
+    // Where more may be wrong than a half line, recover() looks at what is there.
+    const bool taken = folder_.cut(name, file.size).ok();
+    sound_ = taken && appended.error().reason == "NoRoom";
     return appended;
   }
   file.size += text.size();
@@ -164,12 +168,16 @@ Status Trail::appendTo(File& file, const std::vector<Entry>& entries, Durable du
 Status Trail::roll() {
   File file{lastNumber_ + 1, 0};
   const std::string name = fileName(file.number);
-  if (const Status created = folder_.create(name); !created.ok()) return created;
+  if (const Status created = folder_.create(name); !created.ok()) {
+    sound_ = created.error().reason == "NoRoom";  // else it may be there after all
+    return created;
+  }
   lastNumber_ = file.number;
   Entry entry = noteOf("begin", "File", name, "");
   entry.begins = Begins{file.number, head_};
   if (const Status begun = appendTo(file, {std::move(entry)}, Durable::Yes); !begun.ok()) {
-    if (folder_.remove(name).ok()) --lastNumber_;
+    sound_ = folder_.remove(name).ok();
+    if (sound_) --lastNumber_;
     return begun;
   }
   mustRoll_ = false;

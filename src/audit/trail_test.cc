@@ -255,6 +255,29 @@ TEST_F(AuditTrail, ANewFileThatFindsNoRoomLeavesNothingBehind) {
   EXPECT_EQ(faultText(), "");
 }
 
+// Made, and yet the disk says no: it must not stand in the way of the next try.
+TEST_F(AuditTrail, ANewFileThatIsThereAfterAllIsUsedUp) {
+  start({Bytes(500), 3});
+  write();
+  folder_.halfCreates = true;
+  EXPECT_FALSE(trail_->begin(change()).ok());
+  EXPECT_FALSE(trail_->begin(change()).ok());
+  folder_.halfCreates = false;
+  write("audio/after");
+  EXPECT_EQ(told().back(), "update audio/after done");
+  EXPECT_EQ(faultText(), "");
+}
+
+TEST_F(AuditTrail, AFullDiskCostsNoReadingOfTheLog) {
+  write();
+  folder_.room = 0;
+  EXPECT_FALSE(trail_->begin(change()).ok());
+  folder_.unreadable = true;
+  EXPECT_EQ(trail_->begin(change()).error().message.find("the folder"), std::string::npos) << "it asked for nothing but room";
+  folder_.room = SIZE_MAX;
+  EXPECT_TRUE(trail_->begin(change()).ok());
+}
+
 TEST_F(AuditTrail, AServerStartsOnADiskThatTakesNothing) {
   testing::FakeLogFolder broken;
   broken.unwritable = true;

@@ -114,9 +114,10 @@ Status DiskLogFolder::append(const std::string& name, std::string_view bytes, Du
     errno = ENOENT;
     return failure(name, "CannotWrite");
   }
-  if (writeAll(bytes) && (durable == Durable::No || ::fdatasync(open_.get()) == 0)) return {};
-  const Error error = failure(name, "CannotWrite");
-  open_.reset();  // after an error of fdatasync the same descriptor would not tell of it again
+  if (!writeAll(bytes)) return failure(name, "CannotWrite");
+  if (durable == Durable::No || ::fdatasync(open_.get()) == 0) return {};
+  const Error error{Code::Unavailable, "CannotWrite", path_ + "/" + name + ": " + std::strerror(errno)};
+  open_.reset();  // the same descriptor would not tell of it again
   return error;
 }
 

@@ -2,9 +2,10 @@
 //
 // What a call with Durable::Yes acknowledged, and every created file's name, survives power loss; what Durable::No acknowledged survives kill -9.
 // A file is readable and writable by its owner alone. After an error of append() some of the bytes may be in the file: cut() takes them out. Names
-// are one path component. Errors: Unavailable/NoRoom (the disk is full, or the quota), Unavailable/CannotWrite, Unavailable/CannotRead,
-// NotFound/NoSuchFile; each message has the path. O(bytes) a call, the rest O(1), list() O(files log files). Adapters: src/files; the fake:
-// testing/fake_log_folder.h. Thread rule: one thread; calls wait for the disk.
+// are one path component. Errors: Unavailable/NoRoom (the disk is full, or the quota; what was acknowledged before is untouched),
+// Unavailable/CannotWrite (also of what was acknowledged with Durable::No some may be gone), Unavailable/CannotRead, NotFound/NoSuchFile; each
+// message has the path. O(bytes) a call, the rest O(1), list() O(files log files). Adapters: src/files; the fake: testing/fake_log_folder.h. Thread
+// rule: one thread; calls wait for the disk.
 #pragma once
 
 #include <cstddef>

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "testing/fake_log_folder.h"
+#include "testing/manual_loop.h"
+
 namespace coterie::serve {
 namespace {
 
@@ -30,7 +33,7 @@ class DemoKeysTest : public ::testing::Test {
   ~DemoKeysTest() override { std::filesystem::remove_all(folder_); }
 
   std::vector<DemoKey> start(std::int64_t number) {
-    auto made = makeDemoKeys(*store_, {kAudio, kDocuments}, day(number));
+    auto made = makeDemoKeys(*store_, {kAudio, kDocuments}, day(number), trail_);
     EXPECT_TRUE(made.ok());
     return *made;
   }
@@ -41,6 +44,9 @@ class DemoKeysTest : public ::testing::Test {
 
   std::string folder_;
   std::unique_ptr<identity::KeyStore> store_;
+  testing::FakeLogFolder auditFolder_;
+  testing::ManualClock clock_;
+  audit::Trail trail_{auditFolder_, clock_};
 };
 
 // A server that was started a hundred times showed a hundred revoked keys of each tenant.

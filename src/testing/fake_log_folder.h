@@ -30,7 +30,7 @@ class FakeLogFolder final : public LogFolder {
   [[nodiscard]] Status create(const std::string& name) override {
     if (unwritable || files_.contains(name)) return cannot("CannotWrite", name);
     files_[name];
-    return {};
+    return halfCreates ? Status(cannot("CannotWrite", name)) : Status();
   }
   // As a disk does it: what fits is written before it says that it is full; what could not be made durable is in the file all the same.
   [[nodiscard]] Status append(const std::string& name, std::string_view bytes, Durable durable) override {
@@ -72,7 +72,8 @@ class FakeLogFolder final : public LogFolder {
   std::size_t room{SIZE_MAX};  // bytes that still fit
   bool unwritable{false};
   bool unreadable{false};
-  bool notDurable{false};  // flushing fails
+  bool notDurable{false};   // flushing fails
+  bool halfCreates{false};  // a new file is there, and its name could not be flushed
   int appends{0};
   int flushes{0};
 
