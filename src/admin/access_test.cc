@@ -312,6 +312,12 @@ TEST(AccessOfUsers, WhoeverComesByAnotherWayIsRefused) {
     server.destroyServer();
     handler.reset();
   });
+  const std::string told = folder.bytes(audit::fileName(1));
+  EXPECT_NE(
+      told.find(
+          R"("actor":{"kind":"source","id":"loopback"},"verb":"GET","object":"/admin/v1/version","result":"refused","reason":"NotTheServersUser","count":2)"),
+      std::string::npos)
+      << told;
 }
 
 TEST_F(Access, SaysWhoIsCalling) {

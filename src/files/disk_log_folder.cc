@@ -19,15 +19,19 @@ struct CloseFolder {
 
 Result<std::unique_ptr<DiskLogFolder>> DiskLogFolder::open(const std::string& path) {
   const auto cannot = [&] { return Error{Code::Unavailable, "CannotWrite", path + " cannot be used as a folder: " + std::strerror(errno)}; };
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return cannot();
+  const bool made = ::mkdir(path.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST) return cannot();
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info{};
   if (!folder || ::fstat(folder.get(), &info) != 0) return cannot();
   if ((info.st_mode & 077U) != 0) {
     return Error{Code::PermissionDenied, "InsecurePermissions", path + " can be entered by others: chmod 700 " + path};
   }
-  auto opened = std::unique_ptr<DiskLogFolder>(new DiskLogFolder(path, std::move(folder)));
-  return opened;
+  if (made) {  // its own name must survive as well
+    const UniqueFd parent(::openat(folder.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!parent || ::fsync(parent.get()) != 0) return cannot();
+  }
+  return std::unique_ptr<DiskLogFolder>(new DiskLogFolder(path, std::move(folder)));
 }
 
 UniqueFd DiskLogFolder::at(const std::string& name, int flags) const {

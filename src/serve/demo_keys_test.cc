@@ -62,6 +62,20 @@ TEST_F(DemoKeysTest, StartsLeaveOneKeyOfATenantAndTheLastSecretAloneIsValid) {
   }
 }
 
+TEST_F(DemoKeysTest, TheAuditLogIsToldFirstAndOfNoSecret) {
+  const DemoKey made = start(0).front();
+  const std::string log = auditFolder_.bytes(audit::fileName(1));
+  EXPECT_NE(log.find(R"("verb":"create","kind":"Key","tenant":"audio","result":"begun","changes":["label: - -> quickstart"])"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find(R"("object":")" + store_->list(kAudio).front().id + R"(","tenant":"audio","result":"done")"), std::string::npos) << log;
+  EXPECT_EQ(log.find(made.key.substr(20, 30)), std::string::npos);
+  auditFolder_.room = 0;
+  const auto refused = makeDemoKeys(*store_, {kAudio}, day(1), trail_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().reason, "AuditUnavailable");
+  EXPECT_TRUE(speaks(made, 1)) << "nothing was changed";
+}
+
 TEST_F(DemoKeysTest, OthersOfThatLabelAreRevokedAndThoseOfOtherLabelsStay) {
   const auto mine = store_->create(kAudio, Role::Infer, "mine", std::nullopt, day(0));
   const auto brief = store_->create(kAudio, Role::Infer, "quickstart", Seconds(86'400 * 300), day(0));
