@@ -11,12 +11,12 @@ BASE = {"base"}
 MODEL = BASE | {"model"}
 PURE = {"allocation", "dispatch", "tenancy", "oip", "objects", "foreign"}
 PORTS = {"ports"}
-ADAPTERS = {"memory", "linux", "sqlite", "process", "http", "onnx", "channel", "text", "identity", "prometheus", "testing", "files"}
+ADAPTERS = {"memory", "linux", "sqlite", "process", "http", "onnx", "channel", "text", "identity", "prometheus", "testing", "files", "audit"}
 COMPONENTS = {"agent", "controller", "gateway", "worker", "serve", "cli", "admin", "plan_node", "node_agent"}
 
 # Exceptions inside one layer: an adapter that builds on another one.
 WITHIN = {
-    "sqlite": {"text", "memory"}, "process": {"channel", "linux"}, "worker": {"channel", "onnx", "process"},
+    "sqlite": {"text", "memory"}, "audit": {"text", "objects"}, "process": {"channel", "linux"}, "worker": {"channel", "onnx", "process"},
     "serve": COMPONENTS, "cli": {"admin", "plan_node"}, "node_agent": {"agent", "admin", "plan_node", "cli"}, "oip": set(), "gateway": {"dispatch"},
 }
 THIRD_PARTY = re.compile(r'#\s*include\s*[<"](boost|rapidjson|nlohmann|hwloc|sqlite3|yaml-cpp|CLI|fmt|openssl|onnxruntime|seccomp|prometheus)')

@@ -91,6 +91,7 @@ TEST_F(Access, EveryRouteAnswersEachRoleAsTheTableSays) {
       {"GET", "/admin/v1/explain/audio/speech", "", {200, 200, 403, 200}},
       {"GET", "/admin/v1/instances/audio/speech", "", {200, 200, 403, 200}},
       {"GET", "/admin/v1/logs/audio/speech", "", {200, 200, 403, 200}},
+      {"GET", "/admin/v1/audit", "", {200, 403, 403, 200}},
       {"GET", "/admin/v1/drc", "", {200, 403, 403, 403}},
       {"PUT", "/admin/v1/drc", R"({"on":true})", {200, 403, 403, 403}},
       {"GET", "/admin/v1/keys", "", {200, 403, 403, 200}},
@@ -286,6 +287,8 @@ TEST(AccessOfUsers, WhoeverComesByAnotherWayIsRefused) {
   http::AsioLoop* loop = nullptr;
   std::optional<memory::MemoryObjectStore> store;
   std::optional<memory::MemoryEventLog> events;
+  coterie::testing::FakeLogFolder folder;
+  std::optional<audit::Trail> trail;
   std::optional<AdminHandler> handler;
   ScriptedBackend backend;
   backend.callers["key"] = {};
@@ -294,7 +297,8 @@ TEST(AccessOfUsers, WhoeverComesByAnotherWayIsRefused) {
   server.onLoop([&] {
     store.emplace(*loop);
     events.emplace(loop->clock());
-    handler.emplace(*loop, *store, *events, backend, ::geteuid());
+    trail.emplace(folder, loop->clock());
+    handler.emplace(*loop, *store, *events, backend, *trail, ::geteuid());
   });
   for (const bool shown : {false, true}) {
     auto client = server.client();
@@ -308,6 +312,12 @@ TEST(AccessOfUsers, WhoeverComesByAnotherWayIsRefused) {
     server.destroyServer();
     handler.reset();
   });
+  const std::string told = folder.bytes(audit::fileName(1));
+  EXPECT_NE(
+      told.find(
+          R"("actor":{"kind":"source","id":"loopback"},"verb":"GET","object":"/admin/v1/version","result":"refused","reason":"NotTheServersUser","count":2)"),
+      std::string::npos)
+      << told;
 }
 
 TEST_F(Access, SaysWhoIsCalling) {

@@ -17,6 +17,7 @@
 #include "http/server_fixture.h"
 #include "memory/event_table.h"
 #include "memory/memory_object_store.h"
+#include "testing/fake_log_folder.h"
 #include "text/text.h"
 
 namespace coterie::admin {
@@ -33,13 +34,14 @@ inline std::string serviceJson(const std::string& nameSpace, const std::string& 
          metadata + R"(},"spec":{"model":{"uri":"file:a.onnx"})" + more + "}}";
 }
 
-class Admin : public testing::Test {
+class Admin : public ::testing::Test {
  protected:
   Admin() : server_([this](const std::shared_ptr<http::RequestContext>& request) { handler_->onRequest(request); }, http::TestServer::Over::Unix) {
     server_.onLoop([this] {
       store_.emplace(server_.loop);
       events_.emplace(server_.loop.clock());
-      handler_.emplace(server_.loop, *store_, *events_, backend_, ::geteuid());
+      trail_.emplace(auditFolder_, server_.loop.clock());
+      handler_.emplace(server_.loop, *store_, *events_, backend_, *trail_, ::geteuid());
     });
   }
   ~Admin() override {
@@ -68,6 +70,8 @@ class Admin : public testing::Test {
   ScriptedBackend backend_;
   std::optional<memory::MemoryObjectStore> store_;
   std::optional<memory::MemoryEventLog> events_;
+  coterie::testing::FakeLogFolder auditFolder_;
+  std::optional<audit::Trail> trail_;
   std::optional<AdminHandler> handler_;
   http::TestServer server_;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "admin/answers.h"
+#include "admin/audited.h"
 #include "admin/can_i.h"
 #include "admin/reports.h"
 #include "model/objects.h"
@@ -34,19 +35,30 @@ Result<std::vector<std::string>> split(std::string_view path) {
 
 }  // namespace
 
-AdminHandler::AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, std::uint32_t serverUser)
-    : store_(store), events_(events), backend_(backend), serverUser_(serverUser), streams_(loop) {}
+AdminHandler::AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, audit::Trail& trail,
+                           std::uint32_t serverUser)
+    : store_(store),
+      events_(events),
+      backend_(backend),
+      trail_(trail),
+      serverUser_(serverUser),
+      streams_(loop),
+      refusals_(loop, audit::Through::Admin, [&trail](std::vector<audit::Entry> lines) { trail.note(std::move(lines)); }) {}
 
 AdminHandler::~AdminHandler() = default;
 
 void AdminHandler::onRequest(const Request& request) {
   const auto caller = callerOf(*request, serverUser_, backend_);
-  if (!caller.ok()) return answer(*request, caller.error());
+  if (!caller.ok())
+    return refuse(request, {request->localUser().value_or(0), {}}, caller.error(), request->head().methodName, "", request->head().path);
   request->readAll(kMaxBody, [this, request, caller = *caller](const Result<std::string>& body) {
     if (!body.ok()) return answer(*request, body.error());
     // A body may be long in coming.
     const auto valid = validity(caller);
-    if (valid && !valid()) return answer(*request, Error{Code::Unauthenticated, "InvalidKey", "the API key was revoked or has expired meanwhile"});
+    if (valid && !valid()) {
+      const Error over{Code::Unauthenticated, "InvalidKey", "the API key was revoked or has expired meanwhile"};
+      return refuse(request, caller, over, request->head().methodName, "", request->head().path);
+    }
     route(request, caller, *body);
   });
 }
@@ -78,13 +90,18 @@ void AdminHandler::tell(const Request& request, const Caller& caller, const Segm
 }
 
 void AdminHandler::switchController(const Request& request, const Caller& caller, const std::string& body) {
-  if (const Status may = caller.may(Verb::Update, Kind::Controller); !may.ok()) return answer(*request, may.error());
+  if (!allowed(request, caller, Verb::Update, Kind::Controller)) return;
   const auto value = parseMap(body);
   if (!value.ok()) return answer(*request, value.error());
   const Value* on = value->find("on");
   if (on == nullptr || on->asBool() == nullptr)
     return answer(*request, Error{Code::InvalidArgument, "BadDrcMode", "send {\"on\": true} or {\"on\": false}"});
+  const auto text = [](bool isOn) { return std::string(isOn ? "on" : "off"); };
+  const std::string change = "mode: " + text(backend_.drc() == DrcMode::On) + " -> " + text(*on->asBool());
+  auto begun = begin(caller, changeOf(Verb::Update, Kind::Controller, "", {}, {change}));
+  if (!begun.ok()) return answer(*request, begun.error());
   const Status status = backend_.setDrc(*on->asBool() ? DrcMode::On : DrcMode::Off);
+  trail_.end(std::move(*begun), status);
   if (!status.ok()) return answer(*request, status.error());
   tellOfAll(request, caller, "drc");
 }
@@ -106,17 +123,13 @@ void AdminHandler::tellOfAll(const Request& request, const Caller& caller, const
     const auto verdict = canI(caller, request->head().query, store_, backend_);
     return verdict.ok() ? answer(*request, encode(*verdict)) : answer(*request, verdict.error());
   }
-  const auto allowed = [&](Verb verb, Kind kind) {
-    const Status may = caller.may(verb, kind);
-    if (!may.ok()) answer(*request, may.error());
-    return may.ok();
-  };
-  if (what == "version") return allowed(Verb::Get, Kind::Version) ? answer(*request, encode(backend_.version())) : void();
-  if (what == "top")
-    return allowed(Verb::Get, Kind::Usage) ? answer(*request, encode(seenBy(Sight(caller.tenant(), store_), backend_.top()))) : void();
-  if (what == "events") return allowed(isSet(*request, "watch") ? Verb::Watch : Verb::List, Kind::Event) ? tellEvents(request, caller) : void();
+  const auto may = [&](Verb verb, Kind kind) { return allowed(request, caller, verb, kind); };
+  if (what == "version") return may(Verb::Get, Kind::Version) ? answer(*request, encode(backend_.version())) : void();
+  if (what == "top") return may(Verb::Get, Kind::Usage) ? answer(*request, encode(seenBy(Sight(caller.tenant(), store_), backend_.top()))) : void();
+  if (what == "events") return may(isSet(*request, "watch") ? Verb::Watch : Verb::List, Kind::Event) ? tellEvents(request, caller) : void();
+  if (what == "audit") return may(Verb::List, Kind::Audit) ? tellAudit(request, caller) : void();
   if (what != "drc") return answer(*request, noSuchPath(*request));
-  if (!allowed(Verb::Get, Kind::Controller)) return;
+  if (!may(Verb::Get, Kind::Controller)) return;
   Value value = Value::emptyMap();
   value.set("on", backend_.drc() == DrcMode::On);
   answer(*request, value);
@@ -132,7 +145,7 @@ void AdminHandler::tellOfService(const Request& request, const Caller& caller, c
                                      : what == "instances" ? std::optional(Right{Verb::List, Kind::Instance})
                                                            : std::nullopt;
   if (!right) return answer(*request, noSuchPath(*request));
-  if (const Status may = caller.may(right->verb, right->kind); !may.ok()) return answer(*request, may.error());
+  if (!allowed(request, caller, right->verb, right->kind, service.path())) return;
   if (!Sight(caller.tenant(), store_).nameSpace(service.nameSpace)) return answer(*request, serviceNotFound(service));
   if (right->kind == Kind::Log) return tellLogs(request, caller, service);
   if (right->kind == Kind::Explanation) {

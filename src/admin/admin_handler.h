@@ -12,8 +12,11 @@
 //   GET events ?kind=&namespace=&name=&limit=N&after=SEQ&watch=1       lines if watched
 //   GET logs/NS/NAME ?tail=N&follow=1                                 lines of {"time","instance","text"}
 //   GET whoami   GET can-i ?verb=&kind=&namespace=&name=&tenant=&role=
+//   GET audit ?from=PLACE&since=TIME                                  a page of the audit log: {file, items: lines as they are written, next, last}
 //   GET keys ?tenant=T   POST keys {"tenant","role","label","lifetimeSeconds"}   POST keys/ID/rotate {"overlapSeconds"}   DELETE keys/ID
 // Errors: {"error","reason"} with the status of the code, for bad objects also "faults": [{path, line, message}].
+// Audit: a change is made after the log says so, durably (audit/trail.h), and while it cannot, changes are 503 AuditUnavailable; every 401 and 403 is
+// told to it (audit/refusals.h).
 // Requests are handled at once; each costs what the store's call costs. Thread rule: the loop's thread, which must be the control loop.
 #pragma once
 
@@ -27,6 +30,8 @@
 #include "admin/access.h"
 #include "admin/admin_backend.h"
 #include "admin/streams.h"
+#include "audit/refusals.h"
+#include "audit/trail.h"
 #include "base/result.h"
 #include "http/server.h"
 #include "model/fault.h"
@@ -42,7 +47,7 @@ class AdminHandler final : public http::RequestHandler {
   static constexpr std::size_t kMaxBody = 4 * 1024 * 1024;
 
   // serverUser: the user beside root that may connect.
-  AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, std::uint32_t serverUser);
+  AdminHandler(EventLoop& loop, ObjectStore& store, EventLog& events, AdminBackend& backend, audit::Trail& trail, std::uint32_t serverUser);
   ~AdminHandler() override;
 
   void onRequest(const std::shared_ptr<http::RequestContext>& request) override;
@@ -61,28 +66,40 @@ class AdminHandler final : public http::RequestHandler {
   void tellEvents(const Request& request, const Caller& caller);
   void tellLogs(const Request& request, const Caller& caller, const ServiceName& service);
   [[nodiscard]] std::function<bool()> validity(const Caller& caller) const;
+  // audit_routes.cc
+  void tellAudit(const Request& request, const Caller& caller);
+  [[nodiscard]] Result<audit::Begun> begin(const Caller& caller, audit::Entry change);
+  // True: go on. False: it was answered, and the audit log told.
+  [[nodiscard]] bool allowed(const Request& request, const Caller& caller, tenancy::Verb verb, tenancy::Kind kind, std::string_view object = {});
+  void refuse(const Request& request, const Caller& caller, const Error& error, std::string_view verb, std::string_view kind,
+              std::string_view object);
   // key_routes.cc
   void keys(const Request& request, const Caller& caller, const Segments& path, const std::string& body);
   void listKeys(const Request& request, const Caller& caller);
   void createKey(const Request& request, const Caller& caller, const Value& wanted);
-  [[nodiscard]] Status mayTouchKey(const Caller& caller, tenancy::Verb verb, const std::string& id) const;
+  void rotateKey(const Request& request, const Caller& caller, const std::string& id, Seconds overlap);
+  void revokeKey(const Request& request, const Caller& caller, const std::string& id);
+  [[nodiscard]] TenantName tenantOfKey(const std::string& id) const;
+  [[nodiscard]] Status keyIsThere(const Caller& caller, const std::string& id) const;
   // object_routes.cc
   void objects(const Request& request, const Caller& caller, const Segments& path, const std::string& body);
   void list(const Request& request, const Caller& caller, const Target& target);
   void watch(const Request& request, const Caller& caller, const Target& target);
-  void create(const Request& request, const Target& target, const std::string& body);
-  void replace(const Request& request, const Target& target, const std::string& body);
-  void patch(const Request& request, const Target& target, const std::string& body);
-  void write(const Request& request, const Target& target, const StoredObject& old, const Value& wanted);
-  void remove(const Request& request, const Target& target);
-  void status(const Request& request, const Target& target, const std::string& body);
+  void create(const Request& request, const Caller& caller, const Target& target, const std::string& body);
+  void replace(const Request& request, const Caller& caller, const Target& target, const std::string& body);
+  void patch(const Request& request, const Caller& caller, const Target& target, const std::string& body);
+  void write(const Request& request, const Caller& caller, const Target& target, const StoredObject& old, const Value& wanted);
+  void remove(const Request& request, const Caller& caller, const Target& target);
+  void status(const Request& request, const Caller& caller, const Target& target, const std::string& body);
   [[nodiscard]] Result<objects::AnyObject> decode(const Value& value, const Target& target, Faults& faults) const;
 
   ObjectStore& store_;
   EventLog& events_;
   AdminBackend& backend_;
+  audit::Trail& trail_;
   std::uint32_t serverUser_;
   Streams streams_;
+  audit::Refusals refusals_;  // of this API
 };
 
 }  // namespace coterie::admin

@@ -93,6 +93,7 @@ bool isOwn(const Subject& subject, const Question& question, const ObjectStore& 
     case Kind::Event:
     case Kind::Log: return sight.nameSpace(question.nameSpace);
     case Kind::Usage:
+    case Kind::Audit:
     case Kind::Controller:
     case Kind::Version: break;  // there is one
   }
@@ -100,7 +101,7 @@ bool isOwn(const Subject& subject, const Question& question, const ObjectStore& 
 }
 
 bool hasNamespace(Kind kind) {
-  return kind != Kind::Tenant && kind != Kind::Key && kind != Kind::Usage && kind != Kind::Controller && kind != Kind::Version;
+  return kind != Kind::Tenant && kind != Kind::Key && kind != Kind::Usage && kind != Kind::Audit && kind != Kind::Controller && kind != Kind::Version;
 }
 
 }  // namespace

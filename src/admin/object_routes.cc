@@ -5,6 +5,7 @@
 #include "admin/admin_handler.h"
 #include "admin/admission.h"
 #include "admin/answers.h"
+#include "admin/audited.h"
 #include "admin/object_json.h"
 #include "model/objects.h"
 #include "objects/encode.h"
@@ -77,7 +78,7 @@ void AdminHandler::objects(const Request& request, const Caller& caller, const S
   const auto verb = verbOf(*request, target->name.empty(), target->status);
   if (!verb || (*verb == Verb::Create && !target->nameSpace)) return answer(*request, noSuchPath(*request));
   const auto kind = target->kind == kTenantKind ? tenancy::Kind::Tenant : tenancy::Kind::ModelService;
-  if (const Status may = caller.may(*verb, kind); !may.ok()) return answer(*request, may.error());
+  if (!allowed(request, caller, *verb, kind, objectText(target->key()))) return;
   if (*verb == Verb::List) return list(request, caller, *target);
   if (*verb == Verb::Watch) return watch(request, caller, *target);
   if (const Sight sight(caller.tenant(), store_); !sight.everything()) {
@@ -86,10 +87,11 @@ void AdminHandler::objects(const Request& request, const Caller& caller, const S
     if (*verb != Verb::Create && !sight.object(target->key())) return answer(*request, objectNotFound(target->key()));
   }
   switch (*verb) {
-    case Verb::Create: return create(request, *target, body);
-    case Verb::Report: return status(request, *target, body);
-    case Verb::Delete: return remove(request, *target);
-    case Verb::Update: return request->head().method == http::Method::Put ? replace(request, *target, body) : patch(request, *target, body);
+    case Verb::Create: return create(request, caller, *target, body);
+    case Verb::Report: return status(request, caller, *target, body);
+    case Verb::Delete: return remove(request, caller, *target);
+    case Verb::Update:
+      return request->head().method == http::Method::Put ? replace(request, caller, *target, body) : patch(request, caller, *target, body);
     default: break;
   }
   const auto object = store_.get(target->key());
@@ -162,7 +164,7 @@ Error versionConflict(std::uint64_t wanted, const StoredObject& stored) {
 }
 }  // namespace
 
-void AdminHandler::create(const Request& request, const Target& target, const std::string& body) {
+void AdminHandler::create(const Request& request, const Caller& caller, const Target& target, const std::string& body) {
   const auto value = text::parseJson(body);
   if (!value.ok()) return answer(*request, value.error());
   Faults faults;
@@ -179,19 +181,22 @@ void AdminHandler::create(const Request& request, const Target& target, const st
   const Status admitted = admit(*object, store_, machineFacts(backend_));
   if (!admitted.ok()) return answer(*request, admitted.error());
   if (dryRun(*request)) return answer(*request, objectToValue(wanted), 201);
+  auto begun = begin(caller, changeOf(tenancy::Verb::Create, wanted.key, Value(), writtenOf(wanted), store_));
+  if (!begun.ok()) return answer(*request, begun.error());
   const auto created = store_.create(std::move(wanted));
+  trail_.end(std::move(*begun), created.ok() ? Status() : Status(created.error()));
   return created.ok() ? answer(*request, objectToValue(*created), 201) : answer(*request, created.error());
 }
 
-void AdminHandler::replace(const Request& request, const Target& target, const std::string& body) {
+void AdminHandler::replace(const Request& request, const Caller& caller, const Target& target, const std::string& body) {
   const auto value = text::parseJson(body);
   if (!value.ok()) return answer(*request, value.error());
   const auto old = store_.get(target.key());
   if (!old.ok()) return answer(*request, old.error());
-  write(request, target, *old, *value);
+  write(request, caller, target, *old, *value);
 }
 
-void AdminHandler::patch(const Request& request, const Target& target, const std::string& body) {
+void AdminHandler::patch(const Request& request, const Caller& caller, const Target& target, const std::string& body) {
   const auto change = text::parseJson(body);
   if (!change.ok()) return answer(*request, change.error());
   const auto old = store_.get(target.key());
@@ -200,10 +205,10 @@ void AdminHandler::patch(const Request& request, const Target& target, const std
   // Only a version that the patch itself names is a condition.
   wanted.find("metadata")->erase("resourceVersion");
   mergePatch(wanted, *change);
-  write(request, target, *old, wanted);
+  write(request, caller, target, *old, wanted);
 }
 
-void AdminHandler::write(const Request& request, const Target& target, const StoredObject& old, const Value& wanted) {
+void AdminHandler::write(const Request& request, const Caller& caller, const Target& target, const StoredObject& old, const Value& wanted) {
   Faults faults;
   const auto object = decode(wanted, target, faults);
   if (!faults.empty()) return answerFaults(*request, faults);
@@ -216,11 +221,14 @@ void AdminHandler::write(const Request& request, const Target& target, const Sto
   changed.labels = coterie::objects::encodeLabels(object->metadata.labels);
   changed.spec = specOf(*object);
   if (dryRun(*request)) return answer(*request, objectToValue(changed));
+  auto begun = begin(caller, changeOf(tenancy::Verb::Update, old.key, writtenOf(old), writtenOf(changed), store_));
+  if (!begun.ok()) return answer(*request, begun.error());
   const auto updated = store_.update(std::move(changed));
+  trail_.end(std::move(*begun), updated.ok() ? Status() : Status(updated.error()));
   return updated.ok() ? answer(*request, objectToValue(*updated)) : answer(*request, updated.error());
 }
 
-void AdminHandler::remove(const Request& request, const Target& target) {
+void AdminHandler::remove(const Request& request, const Caller& caller, const Target& target) {
   const auto old = store_.get(target.key());
   if (!old.ok()) return answer(*request, old.error());
   const std::uint64_t version = numberParameter(*request, "resourceVersion").value_or(0);
@@ -228,16 +236,18 @@ void AdminHandler::remove(const Request& request, const Target& target) {
   const Status admitted = admitRemoval(target.key(), store_);
   if (!admitted.ok()) return answer(*request, admitted.error());
   if (!dryRun(*request)) {
+    auto begun = begin(caller, changeOf(tenancy::Verb::Delete, old->key, writtenOf(*old), Value(), store_));
+    if (!begun.ok()) return answer(*request, begun.error());
     // Keys first: if the server dies in between, the tenant is still there and can be deleted again; the other way round its keys would outlive it.
-    if (target.kind == kTenantKind) {
-      if (const Status revoked = backend_.revokeAllKeys(TenantName(target.name)); !revoked.ok()) return answer(*request, revoked.error());
-    }
-    if (const Status removed = store_.remove(target.key(), version); !removed.ok()) return answer(*request, removed.error());
+    Status removed = target.kind == kTenantKind ? backend_.revokeAllKeys(TenantName(target.name)) : Status();
+    if (removed.ok()) removed = store_.remove(target.key(), version);
+    trail_.end(std::move(*begun), removed);
+    if (!removed.ok()) return answer(*request, removed.error());
   }
   answer(*request, objectToValue(*old));
 }
 
-void AdminHandler::status(const Request& request, const Target& target, const std::string& body) {
+void AdminHandler::status(const Request& request, const Caller& caller, const Target& target, const std::string& body) {
   const auto value = text::parseJson(body);
   if (!value.ok()) return answer(*request, value.error());
   const Value* wanted = value->find("status");
@@ -245,8 +255,11 @@ void AdminHandler::status(const Request& request, const Target& target, const st
     return answer(*request, Error{Code::InvalidArgument, "InvalidObject", "status is missing or no map"});
   auto object = store_.get(target.key());
   if (!object.ok()) return answer(*request, object.error());
+  auto begun = begin(caller, changeOf(tenancy::Verb::Report, object->key, object->status, *wanted, store_));
+  if (!begun.ok()) return answer(*request, begun.error());
   object->status = *wanted;
   const auto updated = store_.updateStatus(std::move(*object));
+  trail_.end(std::move(*begun), updated.ok() ? Status() : Status(updated.error()));
   return updated.ok() ? answer(*request, objectToValue(*updated)) : answer(*request, updated.error());
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "objects/quantity.h"
+#include "text/text.h"
 
 namespace coterie::admin {
 namespace {
@@ -57,6 +58,20 @@ std::vector<Because> becauseAt(const Value& value, std::string_view key) {
 }
 
 }  // namespace
+
+Value encode(const audit::Page& page) {
+  Value lines = Value::emptyList();
+  for (const std::string& line : page.lines) lines.push(text::firstBadUtf8Line(line) == 0 ? line : std::string("(no text)"));
+  return Map().add("file", page.file).add("items", std::move(lines)).add("next", static_cast<std::int64_t>(page.next)).add("last", page.last).take();
+}
+
+audit::Page decodeAuditPage(const Value& value) {
+  audit::Page page{textAt(value, "file"), {}, static_cast<std::uint64_t>(intAt(value, "next")), boolAt(value, "last")};
+  const Value* lines = value.find("items");
+  if (lines == nullptr || lines->asList() == nullptr) return page;
+  for (const Value& line : *lines->asList()) page.lines.push_back(line.asString() == nullptr ? std::string() : *line.asString());
+  return page;
+}
 
 std::string textAt(const Value& value, std::string_view key) {
   const Value* member = value.find(key);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "admin/admin_backend.h"
+#include "audit/trail.h"
 #include "model/value.h"
 #include "ports/event_log.h"
 
@@ -20,6 +21,7 @@ namespace coterie::admin {
 [[nodiscard]] Value encode(const identity::NewKey& key);
 [[nodiscard]] Value encode(const WhoAmI& me);
 [[nodiscard]] Value encode(const Verdict& verdict);
+[[nodiscard]] Value encode(const audit::Page& page);
 
 [[nodiscard]] VersionInfo decodeVersion(const Value& value);
 [[nodiscard]] Explanation decodeExplanation(const Value& value);
@@ -31,6 +33,7 @@ namespace coterie::admin {
 [[nodiscard]] identity::NewKey decodeNewKey(const Value& value);
 [[nodiscard]] WhoAmI decodeWhoAmI(const Value& value);
 [[nodiscard]] Verdict decodeVerdict(const Value& value);
+[[nodiscard]] audit::Page decodeAuditPage(const Value& value);
 
 // Members as the CLI reads them: "" or 0 if missing or of another type.
 [[nodiscard]] std::string textAt(const Value& value, std::string_view key);

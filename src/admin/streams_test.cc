@@ -28,6 +28,7 @@ class Listener final : public http::RequestContext {
   void onClientGone(std::function<void()> callback) override { gone = std::move(callback); }
   [[nodiscard]] bool clientGone() const override { return false; }
   [[nodiscard]] std::optional<std::uint32_t> localUser() const override { return 0; }
+  [[nodiscard]] std::string source() const override { return "user 0"; }
   void respond(http::Response, Done) override {}
   void startStream(http::Response) override {}
   bool write(std::string_view piece) override { return heard.append(piece), takes; }

@@ -29,6 +29,7 @@
 #include "memory/memory_object_store.h"
 #include "model/objects.h"
 #include "objects/encode.h"
+#include "testing/fake_log_folder.h"
 
 namespace coterie::cli {
 
@@ -41,7 +42,7 @@ inline std::string serviceYaml(const std::string& name, const std::string& more 
          "\n  namespace: audio\nspec:\n  model:\n    uri: file:" + name + ".onnx\n" + more;
 }
 
-class Cli : public testing::Test {
+class Cli : public ::testing::Test {
  protected:
   struct Ran {
     int code;
@@ -50,11 +51,12 @@ class Cli : public testing::Test {
   };
 
   Cli() {
-    std::string name = testing::TempDir() + "coterie_cli_XXXXXX";
+    std::string name = ::testing::TempDir() + "coterie_cli_XXXXXX";
     folder_ = ::mkdtemp(name.data());
     store_.emplace(loop_);
     events_.emplace(loop_.clock());
-    handler_.emplace(loop_, *store_, *events_, backend_, ::geteuid());
+    trail_.emplace(auditFolder_, loop_.clock());
+    handler_.emplace(loop_, *store_, *events_, backend_, *trail_, ::geteuid());
     auto server = http::Server::listenUnix(loop_, folder_ + "/admin.sock", {}, *handler_);
     if (!server.ok()) ADD_FAILURE() << server.error().message;
     server_ = std::move(*server);
@@ -128,6 +130,8 @@ class Cli : public testing::Test {
   admin::ScriptedBackend backend_;
   std::optional<memory::MemoryObjectStore> store_;
   std::optional<memory::MemoryEventLog> events_;
+  coterie::testing::FakeLogFolder auditFolder_;
+  std::optional<audit::Trail> trail_;
   std::optional<admin::AdminHandler> handler_;
   std::unique_ptr<http::Server> server_;
   std::thread thread_;

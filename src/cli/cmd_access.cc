@@ -97,7 +97,7 @@ Command makeCanI() {
           "  coterie can-i infer model audio/speech --tenant audio --role observe",
           {{"VERB", "get, list, watch, create, update, report, delete, infer, rotate or revoke", &options->verb, {}, Names::None, true},
            {"KIND",
-            "of what: tenant, modelservice, key, model, statistics, instance, explanation, event, log, usage, controller or version",
+            "of what: tenant, modelservice, key, model, statistics, instance, explanation, event, log, usage, audit, controller or version",
             &options->kind,
             {},
             Names::None,

@@ -1,15 +1,12 @@
 // replay: a record of `coterie serve --record`, decided again. No server is asked.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <ostream>
-#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/context.h"
+#include "cli/file_content.h"
 #include "cli/table.h"
 #include "dispatch/replay.h"
 #include "text/text.h"
@@ -26,14 +23,6 @@ struct ReplayOptions {
   bool free{false};
   std::string output{"table"};
 };
-
-Result<std::string> contentOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()).good())
-    return Error{Code::NotFound, "CannotRead", path + " cannot be read" + (errno != 0 ? std::string(": ") + std::strerror(errno) : " or is empty")};
-  return std::move(text).str();
-}
 
 Value valueOf(const ReplayResult& result) {
   return Value(Value::Map{{"frames", result.frames},

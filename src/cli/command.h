@@ -30,7 +30,7 @@ struct Command {
   std::string help;     // one line
   std::string example;  // shown below the options; may be empty
   std::vector<Option> options;
-  std::vector<Command> children;     // instead of run
+  std::vector<Command> children;     // one of them is named; where there is a run as well, none need be
   std::function<int(Context&)> run;  // returns the exit code
 };
 

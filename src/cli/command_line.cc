@@ -57,8 +57,13 @@ void addCommand(CLI::App& parent, const Command& command, const Command*& chosen
   if (!command.example.empty()) app->footer("Examples:\n  " + command.example);
   for (const Option& option : command.options) addOption(*app, option);
   for (const Command& child : command.children) addCommand(*app, child, chosen);
-  if (!command.children.empty()) app->require_subcommand(1);
-  if (command.run) app->callback([&command, &chosen] { chosen = &command; });
+  if (!command.children.empty()) app->require_subcommand(command.run ? 0 : 1, 1);
+  // A child's is called first.
+  if (command.run) {
+    app->callback([&command, &chosen] {
+      if (chosen == nullptr) chosen = &command;
+    });
+  }
 }
 
 std::optional<std::string> environment(std::string_view name) {

@@ -24,6 +24,8 @@ namespace coterie::cli {
 // cmd_access.cc
 [[nodiscard]] Command makeWhoAmI();
 [[nodiscard]] Command makeCanI();
+// cmd_audit.cc
+[[nodiscard]] Command makeAudit();
 // cmd_insight.cc
 [[nodiscard]] Command makeExplain();
 [[nodiscard]] Command makeTop();

@@ -140,6 +140,10 @@ int complete(Context& context, const std::vector<std::string>& typed) {
   std::size_t at = 0;
   while (at + 1 < words.size() && level != nullptr) {
     const auto found = std::find_if(level->begin(), level->end(), [&](const Command& each) { return each.name == words[at]; });
+    if (found == level->end() && command != nullptr && command->run) {
+      level = nullptr;  // its own options
+      break;
+    }
     if (found == level->end()) return kOk;
     command = &*found;
     level = command->children.empty() ? nullptr : &command->children;
@@ -150,7 +154,10 @@ int complete(Context& context, const std::vector<std::string>& typed) {
     for (const Command& each : *level) {
       if (!each.group.empty()) found.push_back(each.name);
     }
-    if (current.starts_with("-")) found.insert(found.end(), {"--state", "--key-file", "--help", "--version"});
+    if (command != nullptr && command->run && current.starts_with("-"))
+      found = candidates(context, *command, {}, current);
+    else if (current.starts_with("-"))
+      found.insert(found.end(), {"--state", "--key-file", "--help", "--version"});
   } else {
     const std::vector<std::string> before(words.begin() + static_cast<std::ptrdiff_t>(at), words.end() - 1);
     found = candidates(context, *command, before, current);

@@ -95,21 +95,23 @@ Gateway::Core::~Core() {
 
 void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   const http::RequestHead& head = context->head();
-  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, Role::Infer, now(), lookup};
+  Call call{context, oip::parseTarget(head.target), requestIdOf(head, rng_), nullptr, Role::Infer, {}, now(), lookup};
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
-  const auto caller = whoCalls(head);
+  auto caller = whoCalls(head);
   if (!caller) {
     const bool unknown = caller.error().reason == kUnknownTenant;
     if (unknown && lookup == Lookup::First && catchUp([this, context](Lookup found) { onRequest(context, found); })) return;
     const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{caller.error(), {}, {}, 0};
     ++unauthenticated_.started;
     unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
+    tellDenied(call, refused);
     return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
   call.tenant = caller->tenant;
   call.role = caller->role;
+  call.keyId = std::move(caller->keyId);
   ++call.tenant->counts.started;
   if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
     const Refused refused = refusedBy(*refusal);
@@ -123,13 +125,13 @@ Result<Gateway::Core::Known> Gateway::Core::whoCalls(const http::RequestHead& he
   if (http::hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
   const std::string_view key = http::keyOf(head);
   if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
-  const auto caller = authenticate_(key);
+  auto caller = authenticate_(key);
   if (!caller) return caller.error();
   const auto known = tenantIds_.find(caller->tenant);
   if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
     return Error{Code::Unauthenticated, std::string(kUnknownTenant), "this key's tenant does not exist any more"};
   }
-  return Known{tenants_[static_cast<std::size_t>(known->second.value)].get(), caller->role};
+  return Known{tenants_[static_cast<std::size_t>(known->second.value)].get(), caller->role, std::move(caller->keyId)};
 }
 
 // An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was
@@ -177,7 +179,11 @@ void Gateway::Core::route(Call& call) {
   if (!methodFits(call.context->head().method, endpoint)) return refuse(call, wrongMethod(oip::wantsPost(endpoint)));
   // Before anything is looked up: the answer tells the caller about its role, and nothing about the model.
   if (const auto right = rightFor(endpoint)) {
-    if (const Status may = tenancy::permits(call.role, right->verb, right->kind); !may.ok()) return refuse(call, {may.error(), {}, {}, 0});
+    if (const Status may = tenancy::permits(call.role, right->verb, right->kind); !may.ok()) {
+      const Refused refused{may.error(), {}, {}, 0};
+      tellDenied(call, refused);
+      return refuse(call, refused);
+    }
   }
   switch (endpoint) {
     case Unknown:
@@ -197,7 +203,7 @@ void Gateway::Core::route(Call& call) {
   if (!service) {
     const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, role = call.role,
                         at = call.now](Lookup found) {
-      Call later{context, target, id, tenant, role, at, found};
+      Call later{context, target, id, tenant, role, {}, at, found};
       route(later);
     };
     if (call.lookup == Lookup::First && catchUp(again)) return;
@@ -229,6 +235,16 @@ void Gateway::Core::refuse(Call& call, const Refused& refused) {
   limits_.finish(call.tenant->id);
   call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
   call.context->respond(refusalResponse(refused, call.requestId, rng_));
+}
+
+void Gateway::Core::tellDenied(const Call& call, const Refused& refused) const {
+  const int status = refused.httpStatus();
+  if (!options_.denied || (status != 401 && status != 403)) return;
+  const auto right = rightFor(call.target.endpoint);
+  const std::string source = call.context->source();
+  options_.denied({source, call.keyId, call.tenant == nullptr ? std::string_view() : std::string_view(call.tenant->name.value), call.role,
+                   refused.error.reason, right ? tenancy::verbName(right->verb) : std::string_view(),
+                   right ? tenancy::kindName(right->kind) : std::string_view(), call.target.model});
 }
 
 void Gateway::Core::answer(Call& call, std::string body) {

@@ -61,6 +61,7 @@ class Gateway::Core final : public DeploymentEvents {
     std::string requestId;
     Tenant* tenant{nullptr};
     Role role{Role::Infer};
+    std::string keyId{};  // until its role was asked
     Instant now{};
     Lookup lookup{Lookup::First};
   };
@@ -77,6 +78,7 @@ class Gateway::Core final : public DeploymentEvents {
   struct Known {
     Tenant* tenant;
     Role role;
+    std::string keyId;
   };
   [[nodiscard]] Result<Known> whoCalls(const http::RequestHead& head);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
@@ -90,6 +92,7 @@ class Gateway::Core final : public DeploymentEvents {
   void answerOpen(Call& call);
   void route(Call& call);
   void refuse(Call& call, const Refused& refused);
+  void tellDenied(const Call& call, const Refused& refused) const;
   void answer(Call& call, std::string body);
   void retire(Deployment* deployment, std::function<void()> drained);
   void finishRetired(Deployment& deployment);

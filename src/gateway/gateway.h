@@ -57,9 +57,22 @@ namespace coterie::gateway {
 struct Caller {
   TenantName tenant;
   Role role{Role::Infer};
+  std::string keyId{};  // for logs
 };
 // Unauthenticated errors are answered as they are. Called once per request.
 using Authenticate = std::function<Result<Caller>(std::string_view key)>;
+
+// Somebody who was refused for who he is: 401, where nobody is known (no keyId, no tenant), or 403. Valid during the call.
+struct Denied {
+  std::string_view source;  // where the request came from, as http::RequestContext has it
+  std::string_view keyId;
+  std::string_view tenant;
+  Role role{Role::Infer};
+  std::string_view reason;  // "InvalidKey"
+  std::string_view verb;    // what was asked for, as tenancy/authorization.h has it; empty: nothing that takes a right
+  std::string_view kind;
+  std::string_view model;
+};
 
 struct GatewayOptions {
   std::string version{"0"};                     // Coterie's, for GET /v2
@@ -73,6 +86,8 @@ struct GatewayOptions {
   std::function<void(std::function<void()> done)> catchUp;
   // What its stations are told and answer, as dispatch/record.h has it, on this loop. Empty: not recorded.
   std::function<void(std::string_view)> record;
+  // Is told of every 401 and 403, on this loop. Empty: nobody is.
+  std::function<void(const Denied&)> denied;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 

@@ -58,6 +58,7 @@ class FakeContext final : public http::RequestContext {
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
   std::optional<std::uint32_t> localUser() const override { return std::nullopt; }
+  std::string source() const override { return "192.0.2.7"; }
   void respond(http::Response answer, Done done) override {
     ++answers;
     if (left_) return done ? done(Error{Code::Cancelled, "ClientGone", "gone"}) : void();
@@ -111,7 +112,7 @@ class GatewayTest : public ::testing::Test {
   explicit GatewayTest(const GatewayOptions& options = {})
       : gateway(loop, options, [](std::string_view key) -> Result<Caller> {
           if (key == "key-a") return Caller{TenantName("a"), Role::Infer};
-          if (key == "key-a-observe") return Caller{TenantName("a"), Role::Observe};
+          if (key == "key-a-observe") return Caller{TenantName("a"), Role::Observe, "id-a-observe"};
           if (key == "key-a-admin") return Caller{TenantName("a"), Role::TenantAdmin};
           if (key == "key-b") return Caller{TenantName("b"), Role::Infer};
           if (key == "key-gone") return Caller{TenantName("gone"), Role::Infer};

@@ -202,6 +202,40 @@ TEST_F(GatewayTest, SeveralKeysAreRefusedAndNoneIsChosen) {
   EXPECT_EQ(send(http::Method::Get, "/v2/models/m", {{"Authorization", "Basic dTpw"}, {"X-API-Key", "key-a"}})->status, 200);
 }
 
+// --- Who is told of refusals ---
+
+class WithDenied : public GatewayTest {
+ protected:
+  WithDenied() : GatewayTest(options(this)) { publish({"na", "m"}, FakeBackend::Mode::Echo); }
+  static GatewayOptions options(WithDenied* test) {
+    GatewayOptions options;
+    options.denied = [test](const Denied& denied) {
+      std::string line;
+      for (const std::string_view word : {denied.source, denied.keyId, denied.tenant, denied.reason, denied.verb, denied.kind, denied.model})
+        line.append(line.empty() ? "" : " ").append(word.empty() ? "-" : word);
+      test->told.push_back(std::move(line));
+    };
+    return options;
+  }
+  std::vector<std::string> told;
+};
+
+TEST_F(WithDenied, Every401And403IsToldAndNothingElse) {
+  EXPECT_EQ(get("/v2/models/m", "key-wrong")->status, 401);
+  EXPECT_EQ(send(http::Method::Post, "/v2/models/m/infer", {})->status, 401);
+  EXPECT_EQ(get("/v2/models/m", "key-gone")->status, 401);
+  EXPECT_EQ(get("/no/such/path", "key-wrong")->status, 401);
+  EXPECT_EQ(send(http::Method::Post, "/v2/models/m/infer", {{"X-API-Key", "key-a-observe"}}, kBody)->status, 403);
+  EXPECT_EQ(told, (std::vector<std::string>{"192.0.2.7 - - InvalidKey get Model m", "192.0.2.7 - - NoKey infer Model m",
+                                            "192.0.2.7 - - UnknownTenant get Model m", "192.0.2.7 - - InvalidKey - - -",
+                                            "192.0.2.7 id-a-observe a RoleForbids infer Model m"}));
+  EXPECT_EQ(get("/v2/models/m")->status, 200);
+  EXPECT_EQ(get("/v2/models/none")->status, 404);
+  EXPECT_EQ(get("/v2/health/live", "key-wrong")->status, 200);
+  EXPECT_EQ(get("/v2/models/m/infer")->status, 405);
+  EXPECT_EQ(told.size(), 5U);
+}
+
 // --- What is acknowledged elsewhere a moment before it is known here ---
 
 class WithCatchUp : public GatewayTest {

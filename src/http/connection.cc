@@ -147,7 +147,7 @@ void Connection::beginRequest(std::size_t headBytes) {
   }
   exchange_->connection_ = shared_from_this();
   exchange_->gone_ = false;
-  exchange_->localUser_ = peer_.user;
+  exchange_->peer_ = peer_;
   const auto kept = exchange_;
   core_->handler.onRequest(kept);
 }

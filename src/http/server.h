@@ -56,6 +56,8 @@ class RequestContext {
   [[nodiscard]] virtual bool clientGone() const = 0;
   // Came through a Unix socket: the user who connected, as the kernel says (SO_PEERCRED). Nothing over TCP.
   [[nodiscard]] virtual std::optional<std::uint32_t> localUser() const = 0;
+  // Where it came from, for logs: "192.0.2.7", "2001:db8:1:2::/64" (a customer has at least that), "loopback", "user 1000". Allocates.
+  [[nodiscard]] virtual std::string source() const = 0;
 
   // --- Answer. done: the last byte was given to the kernel, or Cancelled/ClientGone. May be empty.
   virtual void respond(Response response, Done done = {}) = 0;

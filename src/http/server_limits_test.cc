@@ -230,6 +230,11 @@ TEST(ServerLimits, PeersAreAddressesNetworksAndThisMachine) {
   EXPECT_EQ(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
   EXPECT_NE(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
   EXPECT_EQ(Peer::of(sockaddr_storage{}).kind, Peer::Kind::Remote);  // never trusted by mistake
+  EXPECT_EQ(v4("127.0.0.1").text(), "loopback");
+  EXPECT_EQ(v4("192.0.2.1").text(), "192.0.2.1");
+  EXPECT_EQ(v6("::ffff:192.0.2.1").text(), "192.0.2.1");
+  EXPECT_EQ(v6("2001:db8:1:2:3::4").text(), "2001:db8:1:2::/64");
+  EXPECT_NE(v6("c000:201::"), v4("192.0.2.1")) << "the same bytes, and yet another";
 }
 
 TEST(ServerLimits, ASlowHeadIsRefusedAlsoIfItDripsByteByByte) {

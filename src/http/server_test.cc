@@ -55,14 +55,17 @@ TEST(Server, AnswersWithLengthDateAndTheHandlersHeaders) {
 
 TEST(Server, TheKernelSaysWhichUserIsAtAUnixSocket) {
   std::optional<std::uint32_t> user;
+  std::string source;
   TestServer server(
       [&](const Request& request) {
         user = request->localUser();
+        source = request->source();
         request->respond(text("x"));
       },
       TestServer::Over::Unix);
   ASSERT_TRUE(server.client().request({"GET", "/", {}, ""}).ok());
   EXPECT_EQ(user, ::geteuid());
+  EXPECT_EQ(source, "user " + std::to_string(::geteuid()));
 }
 
 TEST(ApiKey, IsReadFromEitherHeaderAndNeverOverlooked) {
@@ -96,12 +99,12 @@ TEST(Server, ShowsTheWholeHeadToTheHandler) {
     const std::string_view* custom = head.find("x-CUSTOM");
     request->respond(text(std::string(head.path) + "|" + std::string(head.query) + "|" + std::string(custom == nullptr ? "-" : *custom) + "|" +
                           std::to_string(head.headers.size()) + "|" + std::to_string(head.contentLength) + "|" +
-                          (request->localUser() ? "local" : "remote")));
+                          (request->localUser() ? "local" : "remote") + "|" + request->source()));
   });
   auto client = server.client();
   const auto response = client.request({"POST", "/a%20b?x=1&y=2", {{"X-Custom", "  v w "}}, "12345"});
   ASSERT_TRUE(response.ok());
-  EXPECT_EQ(response->body, "/a%20b|x=1&y=2|v w|3|5|remote");
+  EXPECT_EQ(response->body, "/a%20b|x=1&y=2|v w|3|5|remote|loopback");
 }
 
 TEST(Server, ReadsABodyStraightIntoScatteredMemory) {

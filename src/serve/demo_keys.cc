@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "admin/audited.h"
+
 namespace coterie::serve {
 
 namespace {
@@ -25,10 +27,14 @@ Result<identity::NewKey> renew(identity::KeyStore& keys, const TenantName& tenan
 
 }  // namespace
 
-Result<std::vector<DemoKey>> makeDemoKeys(identity::KeyStore& keys, const std::vector<TenantName>& tenants, WallTime now) {
+Result<std::vector<DemoKey>> makeDemoKeys(identity::KeyStore& keys, const std::vector<TenantName>& tenants, WallTime now, audit::Trail& trail) {
   std::vector<DemoKey> made;
   for (const TenantName& tenant : tenants) {
+    auto begun = trail.begin(admin::changeOf(tenancy::Verb::Create, tenancy::Kind::Key, "", tenant, {"label: - -> " + kLabel}));
+    if (!begun) return begun.error();
     auto key = renew(keys, tenant, now);
+    if (key) begun->entry.object = key->info.id;
+    trail.end(std::move(*begun), key ? Status() : Status(key.error()));
     if (!key) return key.error();
     made.push_back({tenant, std::move(key->key)});
   }

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "testing/fake_log_folder.h"
+#include "testing/manual_loop.h"
+
 namespace coterie::serve {
 namespace {
 
@@ -30,7 +33,7 @@ class DemoKeysTest : public ::testing::Test {
   ~DemoKeysTest() override { std::filesystem::remove_all(folder_); }
 
   std::vector<DemoKey> start(std::int64_t number) {
-    auto made = makeDemoKeys(*store_, {kAudio, kDocuments}, day(number));
+    auto made = makeDemoKeys(*store_, {kAudio, kDocuments}, day(number), trail_);
     EXPECT_TRUE(made.ok());
     return *made;
   }
@@ -41,6 +44,9 @@ class DemoKeysTest : public ::testing::Test {
 
   std::string folder_;
   std::unique_ptr<identity::KeyStore> store_;
+  testing::FakeLogFolder auditFolder_;
+  testing::ManualClock clock_;
+  audit::Trail trail_{auditFolder_, clock_};
 };
 
 // A server that was started a hundred times showed a hundred revoked keys of each tenant.
@@ -54,6 +60,20 @@ TEST_F(DemoKeysTest, StartsLeaveOneKeyOfATenantAndTheLastSecretAloneIsValid) {
     before = made;
     EXPECT_EQ(store_->list(std::nullopt).size(), 2U) << number;
   }
+}
+
+TEST_F(DemoKeysTest, TheAuditLogIsToldFirstAndOfNoSecret) {
+  const DemoKey made = start(0).front();
+  const std::string log = auditFolder_.bytes(audit::fileName(1));
+  EXPECT_NE(log.find(R"("verb":"create","kind":"Key","tenant":"audio","result":"begun","changes":["label: - -> quickstart"])"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find(R"("object":")" + store_->list(kAudio).front().id + R"(","tenant":"audio","result":"done")"), std::string::npos) << log;
+  EXPECT_EQ(log.find(made.key.substr(20, 30)), std::string::npos);
+  auditFolder_.room = 0;
+  const auto refused = makeDemoKeys(*store_, {kAudio}, day(1), trail_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().reason, "AuditUnavailable");
+  EXPECT_TRUE(speaks(made, 1)) << "nothing was changed";
 }
 
 TEST_F(DemoKeysTest, OthersOfThatLabelAreRevokedAndThoseOfOtherLabelsStay) {

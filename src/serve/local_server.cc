@@ -33,6 +33,7 @@
 #include "process/process_runtime.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
+#include "serve/audit_side.h"
 #include "serve/bridge.h"
 #include "serve/choose_actuator.h"
 #include "serve/demo_keys.h"
@@ -128,6 +129,7 @@ struct LocalServer::Parts {
   LogBook logs;
   std::unique_ptr<sqlite::SqliteStore> store;
   std::unique_ptr<identity::KeyStore> keys;
+  std::unique_ptr<AuditSide> audit;
   std::unique_ptr<files::ThreadedModelFiles> modelFiles;
   std::unique_ptr<process::ProcessRuntime> runtime;
   std::unique_ptr<files::AppendFile> record;  // none: nothing is recorded
@@ -177,6 +179,10 @@ Status LocalServer::Parts::open() {
   auto keyStore = identity::KeyStore::open(options.state);
   if (!keyStore) return keyStore.error();
   keys = std::move(keyStore).value();
+  auto log = AuditSide::open(options.state + "/audit", options.auditLimit, control, gatewayLoop);
+  if (!log) return log.error();
+  audit = std::move(log).value();
+  audit->tell("start", std::string("coterie ") + kVersion);
   auto read = machine.read();
   if (!read) return read.error();
   shape = std::move(read).value();
@@ -225,6 +231,7 @@ Status LocalServer::Parts::buildGateway() {
   wanted.catchUp = [this](std::function<void()> done) {
     afterTurns(control, kTurnsToGateway, [this, done = std::move(done)] { gatewayLoop.post(done); });
   };
+  wanted.denied = [this](const gateway::Denied& denied) { audit->denied(denied); };
   if (!options.record.empty()) {
     files::AppendFile::Options bounds;
     bounds.limit = options.recordLimit;
@@ -237,7 +244,7 @@ Status LocalServer::Parts::buildGateway() {
   gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<gateway::Caller> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
     if (!identity) return identity.error();
-    return gateway::Caller{std::move(identity->tenant), identity->role};
+    return gateway::Caller{std::move(identity->tenant), identity->role, std::move(identity->keyId)};
   });
   bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, workerSide(*runtime), *store,
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
@@ -297,7 +304,7 @@ Status LocalServer::Parts::buildAdmin() {
   metricsServer = std::move(metricsListener).value();
   version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
   adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);
-  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService, ::geteuid());
+  adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService, audit->trail(), ::geteuid());
   auto adminListener = http::Server::listenUnix(control, options.state + "/admin.sock", {}, *adminHandler);
   if (!adminListener) return adminListener.error();
   adminServer = std::move(adminListener).value();
@@ -320,6 +327,7 @@ void LocalServer::Parts::end() {
     gatewayLoop.stop();
     gatewayRunner.join();
   }
+  audit->gatewayEnded();
   // The gateway lets go of the backends when it goes, and they are the bridge's.
   gatewayServer.reset();
   gateway.reset();
@@ -346,13 +354,13 @@ Status LocalServer::start() {
 }
 
 Status LocalServer::apply(const std::vector<objects::AnyObject>& objects) {
-  return applyObjects(objects, *parts_->store, admin::machineFacts(*parts_->adminService));
+  return applyObjects(objects, *parts_->store, admin::machineFacts(*parts_->adminService), parts_->audit->trail());
 }
 
 Result<std::vector<DemoKey>> LocalServer::makeDemoKeys() {
   std::vector<TenantName> tenants;
   for (const auto& [name, tenant] : parts_->tenants->directory().tenants()) tenants.push_back(name);
-  return serve::makeDemoKeys(*parts_->keys, tenants, parts_->control.clock().wall());
+  return serve::makeDemoKeys(*parts_->keys, tenants, parts_->control.clock().wall(), parts_->audit->trail());
 }
 
 std::vector<controller::ServiceSummary> LocalServer::services() const { return parts_->services->summaries(); }
@@ -371,7 +379,11 @@ void LocalServer::requestStop(std::function<void()> stopped) {
   const auto workers = [parts, stopped = std::move(stopped)] { parts->services->shutDown([parts, stopped] { parts->control.post(stopped); }); };
   parts->gatewayLoop.post([parts, workers] {
     parts->gateway->drain();
-    parts->gatewayServer->drain(parts->options.drainGrace, [parts, workers] { parts->control.post(workers); });
+    parts->gatewayServer->drain(parts->options.drainGrace, [parts, workers] {
+      parts->audit->handOver();
+      parts->control.post([parts] { parts->audit->tell("stop", std::string("coterie ") + kVersion); });
+      parts->control.post(workers);
+    });
   });
 }
 

@@ -31,6 +31,7 @@ struct ServeOptions {
   Actuator actuator{Actuator::Auto};         // how CPU sets are enforced
   bool sandbox{true};                        // off only for debuggers and sanitizer builds
   Bytes requestArena{256LL << 20};           // per service: memory for inputs under way; sparse
+  Bytes auditLimit{256LL << 20};             // of the audit log, all its files together
   Bytes recordLimit{std::int64_t{1} << 30};  // of the record
   Seconds drainGrace{20};                    // requests under way at the end get this long
   bool quiet{false};                         // no progress bars, no table

@@ -46,6 +46,7 @@ struct Flags {
   std::int64_t drainSeconds{20};
   std::string record;
   std::int64_t recordMegabytes{1024};
+  std::int64_t auditMegabytes{256};
   std::string logLevel{"warning"};
   bool quiet{false};
   bool noSandbox{false};
@@ -105,6 +106,9 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   if (flags.recordMegabytes < 1 || flags.recordMegabytes > (1 << 20))
     return Error{Code::InvalidArgument, "BadOption", "--record-megabytes: 1 to 1048576 is wanted"};
   options.recordLimit = Bytes(flags.recordMegabytes << 20);
+  if (flags.auditMegabytes < 1 || flags.auditMegabytes > (1 << 20))
+    return Error{Code::InvalidArgument, "BadOption", "--audit-megabytes: 1 to 1048576 is wanted"};
+  options.auditLimit = Bytes(flags.auditMegabytes << 20);
   options.sandbox = !flags.noSandbox;
   options.quiet = flags.quiet;
   return options;
@@ -239,6 +243,7 @@ cli::Command serveCommand() {
            {},
            cli::Names::Files},
           {"--record-megabytes", "recording ends when its file is as large", &flags->recordMegabytes},
+          {"--audit-megabytes", "of the audit log (`coterie audit`); its oldest lines go when it is as large", &flags->auditMegabytes},
           {"--log-level", "least level of log lines on standard error", &flags->logLevel, {"debug", "info", "warning", "error"}},
           {"--no-sandbox", "run workers without their sandbox: for debuggers only", &flags->noSandbox},
           {"-q,--quiet", "no progress and no table", &flags->quiet},

@@ -314,6 +314,13 @@ class Server:
             connection.close()
 
 
+def key_file(server, name, key):
+    path = server.folder / f"{name}.key"
+    path.touch(0o600)
+    path.write_text(key + "\n")
+    return path
+
+
 def bearer(key, headers=None):
     return {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from harness import UnixConnection, bearer, case, check, main, need_runtime, within
+from harness import UnixConnection, bearer, case, check, key_file, main, need_runtime, within
 from objects import matrix, service, tenant
 
 API = "/apis/coterie.dev/v1alpha1"
@@ -26,13 +26,6 @@ def prepare(context):
     context.keys = {role: server.key("red", role) for role in ROLES}
     context.files = {role: key_file(server, f"red-{role}", key) for role, key in context.keys.items()}
     context.blue = server.key("blue", "tenant-admin")
-
-
-def key_file(server, name, key):
-    path = server.folder / f"{name}.key"
-    path.touch(0o600)
-    path.write_text(key + "\n")
-    return path
 
 
 def statuses(ask):
