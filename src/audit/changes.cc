@@ -97,14 +97,14 @@ std::vector<std::string> changesBetween(const Value& before, const Value& after)
   });
   std::vector<std::string> texts;
   std::size_t more = 0;
+  const auto side = [](const Leaf& leaf, const std::string& text) { return leaf.secret && text != "-" ? std::string(kCut) : text; };
   for (const auto& [path, leaf] : leaves) {
     if (!leaf.differs) continue;
     if (texts.size() + 1 >= kMostChanges) {
       ++more;
       continue;
     }
-    const auto side = [&](const std::string& text) { return leaf.secret && text != "-" ? std::string(kCut) : text; };
-    texts.push_back(cleanText(withoutSecrets(path), kMostValue) + ": " + side(leaf.before) + " -> " + side(leaf.after));
+    texts.push_back(cleanText(withoutSecrets(path), kMostValue) + ": " + side(leaf, leaf.before) + " -> " + side(leaf, leaf.after));
   }
   if (more > 0) texts.push_back("and " + std::to_string(more) + " more");
   return texts;

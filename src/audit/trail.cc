@@ -108,8 +108,8 @@ Status Trail::readNewest() {
     ChainCheck check;
     const bool whole = check.takeFile(name, *bytes);
     if (check.cutOff()) {
-      if (const Status cut = folder_.cut(name, bytes->size() - check.cutOffBytes()); !cut.ok()) return cut;
       file.size = bytes->size() - check.cutOffBytes();
+      if (const Status cut = folder_.cut(name, file.size); !cut.ok()) return cut;
       log::warning("audit", fmt::format("{} bytes of a line that was not finished were cut off {}: the server was killed while it wrote",
                                         check.cutOffBytes(), name));
       keep(noteOf("cut", "File", name, "NotFinished"));
@@ -265,7 +265,9 @@ Result<Page> Trail::read(std::uint64_t from, const std::function<bool(const Line
     offset = 0;
   }
   page.file = fileName(file->number);
-  auto bytes = folder_.read(page.file, offset, kPageBytes);
+  // Not what an append that failed may have left behind it.
+  const std::uint64_t there = file->size > offset ? file->size - offset : 0;
+  const auto bytes = folder_.read(page.file, offset, static_cast<std::size_t>(std::min<std::uint64_t>(kPageBytes, there)));
   if (!bytes.ok()) return bytes.error();
   std::string_view rest = *bytes;
   while (!rest.empty()) {
@@ -273,11 +275,11 @@ Result<Page> Trail::read(std::uint64_t from, const std::function<bool(const Line
     if (end == std::string_view::npos && rest.size() < bytes->size()) break;  // the next page has it whole
     if (end == std::string_view::npos) end = rest.size();                     // no line of ours is as long
     const std::string_view text = rest.substr(0, end);
-    if (!wanted) {
-      page.lines.emplace_back(text);
-    } else if (const auto line = decode(text); line.ok() && wanted(*line)) {
-      page.lines.emplace_back(text);
-    }
+    const auto isWanted = [&] {
+      const auto line = decode(text);
+      return line.ok() && wanted(*line);
+    };
+    if (!wanted || isWanted()) page.lines.emplace_back(text);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   offset += bytes->size() - rest.size();

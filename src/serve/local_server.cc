@@ -179,9 +179,9 @@ Status LocalServer::Parts::open() {
   auto keyStore = identity::KeyStore::open(options.state);
   if (!keyStore) return keyStore.error();
   keys = std::move(keyStore).value();
-  auto log = AuditSide::open(options.state + "/audit", options.auditLimit, control, gatewayLoop);
-  if (!log) return log.error();
-  audit = std::move(log).value();
+  auto auditSide = AuditSide::open(options.state + "/audit", options.auditLimit, control, gatewayLoop);
+  if (!auditSide) return auditSide.error();
+  audit = std::move(auditSide).value();
   audit->tell("start", std::string("coterie ") + kVersion);
   auto read = machine.read();
   if (!read) return read.error();
