@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "http/api_key.h"
 #include "tenancy/authorization.h"
 
 namespace coterie::gateway {
 
 namespace {
 
-constexpr std::string_view kUnknownTenant = "UnknownTenant";
 constexpr Nanos kTick = Millis(100);
 constexpr Nanos kLongestCatchUp = Seconds(2);  // then nobody can say whether it exists
 
@@ -78,6 +76,7 @@ Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate
       authenticate_(std::move(authenticate)),
       rng_(options.seed),
       stationLog_(options.record ? std::make_unique<dispatch::StationLog>(options.record) : nullptr),
+      authentication_(options.authentication),
       self_(std::make_shared<Core*>(this)),
       heavy_(loop) {}
 
@@ -99,19 +98,20 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
-  auto caller = whoCalls(head);
-  if (!caller) {
-    const bool unknown = caller.error().reason == kUnknownTenant;
+  auto who = whoCalls(*context);
+  if (const Refused* stranger = std::get_if<Refused>(&who)) {
+    const bool unknown = stranger->error.reason == kUnknownTenant;
     if (unknown && lookup == Lookup::First && catchUp([this, context](Lookup found) { onRequest(context, found); })) return;
-    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{caller.error(), {}, {}, 0};
+    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : *stranger;
     ++unauthenticated_.started;
     unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
     tellDenied(call, refused);
     return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
-  call.tenant = caller->tenant;
-  call.role = caller->role;
-  call.keyId = std::move(caller->keyId);
+  Known& caller = std::get<Known>(who);
+  call.tenant = caller.tenant;
+  call.role = caller.role;
+  call.keyId = std::move(caller.keyId);
   ++call.tenant->counts.started;
   if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
     const Refused refused = refusedBy(*refusal);
@@ -119,19 +119,6 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
     return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
   route(call);
-}
-
-Result<Gateway::Core::Known> Gateway::Core::whoCalls(const http::RequestHead& head) {
-  if (http::hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
-  const std::string_view key = http::keyOf(head);
-  if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
-  auto caller = authenticate_(key);
-  if (!caller) return caller.error();
-  const auto known = tenantIds_.find(caller->tenant);
-  if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
-    return Error{Code::Unauthenticated, std::string(kUnknownTenant), "this key's tenant does not exist any more"};
-  }
-  return Known{tenants_[static_cast<std::size_t>(known->second.value)].get(), caller->role, std::move(caller->keyId)};
 }
 
 // An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was

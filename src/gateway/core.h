@@ -1,8 +1,9 @@
-// The gateway's inside: one object, its functions in four files by stage of a request.
-//   core.cc        tenants, services, who calls and what for; snapshot
-//   core_views.cc  metadata, lists, statistics
-//   core_infer.cc  an inference from its head to the queue
-//   core_run.cc    from the queue to its answer: lanes, deadlines, crashes
+// The gateway's inside: one object, its functions in five files by stage of a request.
+//   core.cc          tenants, services, what a call is for; snapshot
+//   core_callers.cc  who calls
+//   core_views.cc    metadata, lists, statistics
+//   core_infer.cc    an inference from its head to the queue
+//   core_run.cc      from the queue to its answer: lanes, deadlines, crashes
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/rng.h"
@@ -23,9 +25,12 @@
 #include "oip/documents.h"
 #include "oip/infer_response.h"
 #include "oip/target.h"
+#include "tenancy/authentication_limits.h"
 #include "tenancy/limits.h"
 
 namespace coterie::gateway {
+
+inline constexpr std::string_view kUnknownTenant = "UnknownTenant";  // the reason where a key is good and its tenant is not known here
 
 class Gateway::Core final : public DeploymentEvents {
  public:
@@ -78,7 +83,8 @@ class Gateway::Core final : public DeploymentEvents {
     Role role;
     std::string keyId;
   };
-  [[nodiscard]] Result<Known> whoCalls(const http::RequestHead& head);
+  // A refusal that is answered as it is, or the caller.
+  [[nodiscard]] std::variant<Known, Refused> whoCalls(const http::RequestContext& context);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.isFor(tenant.id); }
   Tenant& tenantNamed(const TenantName& name);
@@ -177,6 +183,7 @@ class Gateway::Core final : public DeploymentEvents {
   std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
   std::unordered_map<TenantName, TenantId> tenantIds_;
   tenancy::TenantLimits limits_;
+  tenancy::AuthenticationLimits authentication_;
   std::unordered_map<ServiceName, std::shared_ptr<Service>> services_;
   std::vector<std::unique_ptr<Deployment>> deployments_;
   std::vector<std::unique_ptr<Inference>> inferences_;

@@ -23,6 +23,7 @@
 #include "files/threaded_model_files.h"
 #include "gateway/gateway.h"
 #include "http/server.h"
+#include "identity/key_format.h"
 #include "identity/key_store.h"
 #include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
@@ -222,6 +223,9 @@ Status LocalServer::Parts::buildGateway() {
   gateway::GatewayOptions wanted;
   wanted.version = kVersion;
   wanted.seed = static_cast<std::uint64_t>(startedWall.micros);
+  wanted.authentication.burst = options.authFailures;
+  wanted.authentication.perSecond = options.authFailuresPerSecond;
+  identity::fillRandom({reinterpret_cast<std::uint8_t*>(wanted.authentication.digestKey.data()), sizeof(wanted.authentication.digestKey)});
   wanted.catchUp = [this](std::function<void()> done) {
     afterTurns(control, kTurnsToGateway, [this, done = std::move(done)] { gatewayLoop.post(done); });
   };

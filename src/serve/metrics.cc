@@ -112,6 +112,11 @@ void ServeMetrics::fillTenant(const gateway::TenantSnapshot& tenant) {
 
 void ServeMetrics::fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server) {
   registry_.counter({"coterie_unauthenticated_requests_total", "Requests without a valid key.", {}}).with().mirror(gateway.unauthenticated.started);
+  auto& refused = registry_.counter({"coterie_authentication_refused_total",
+                                     "Requests of nobody, by reason; AuthenticationLimited: the key was not looked at, as too many bad ones came "
+                                     "from its source address.",
+                                     {"reason"}});
+  for (const auto& [reason, count] : gateway.unauthenticated.refused) refused.with({reason}).mirror(count);
   registry_.gauge({"coterie_buffered_bytes", "JSON and compressed bodies held now.", {}, Unit::Bytes}).with().set(gateway.bufferedBytes);
   registry_.gauge({"coterie_connections_open", "Connections to the gateway.", {}}).with().set(server.open);
   registry_.counter({"coterie_connections_refused_total", "Connections over the limit.", {}}).with().mirror(server.refusedConnections);

@@ -32,6 +32,8 @@ struct ServeOptions {
   bool sandbox{true};                        // off only for debuggers and sanitizer builds
   Bytes requestArena{256LL << 20};           // per service: memory for inputs under way; sparse
   Bytes recordLimit{std::int64_t{1} << 30};  // of the record
+  std::int64_t authFailures{20};             // of one source address at once; then its keys are not looked at (429); 0: no limit
+  std::int64_t authFailuresPerSecond{2};     // of one source address after that
   Seconds drainGrace{20};                    // requests under way at the end get this long
   bool quiet{false};                         // no progress bars, no table
   // Of whom caches are divided, where the kernel can.

@@ -24,6 +24,7 @@
 #include "serve/local_server.h"
 #include "serve/options.h"
 #include "serve/startup_view.h"
+#include "tenancy/authentication_limits.h"
 
 namespace coterie::serve {
 
@@ -43,6 +44,8 @@ struct Flags {
   std::string reserved;
   std::string actuator{"auto"};
   std::string cacheClasses{"auto"};
+  std::int64_t authFailures{ServeOptions{}.authFailures};
+  std::int64_t authFailuresPerSecond{ServeOptions{}.authFailuresPerSecond};
   std::int64_t drainSeconds{20};
   std::string record;
   std::int64_t recordMegabytes{1024};
@@ -101,6 +104,13 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   }
   if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
   options.drainGrace = Seconds(flags.drainSeconds);
+  constexpr std::int64_t kMost = tenancy::AuthenticationLimitOptions::kMost;
+  if (flags.authFailures < 0 || flags.authFailures > kMost)
+    return Error{Code::InvalidArgument, "BadOption", "--auth-failures: 0 (no limit) to 1000000 is wanted"};
+  if (flags.authFailuresPerSecond < 1 || flags.authFailuresPerSecond > kMost)
+    return Error{Code::InvalidArgument, "BadOption", "--auth-failures-per-second: 1 to 1000000 is wanted; for no limit, --auth-failures 0"};
+  options.authFailures = flags.authFailures;
+  options.authFailuresPerSecond = flags.authFailuresPerSecond;
   options.record = flags.record;
   if (flags.recordMegabytes < 1 || flags.recordMegabytes > (1 << 20))
     return Error{Code::InvalidArgument, "BadOption", "--record-megabytes: 1 to 1048576 is wanted"};
@@ -232,6 +242,9 @@ cli::Command serveCommand() {
            "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
            &flags->cacheClasses,
            {"auto", "all", "off"}},
+          {"--auth-failures", "bad keys that one source address may show at once before its keys are not looked at any more (429); 0: no limit",
+           &flags->authFailures},
+          {"--auth-failures-per-second", "and per second after that", &flags->authFailuresPerSecond},
           {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
           {"--record",
            "a new file for every decision about whose request runs next, for `coterie replay`: names, sizes and times, nothing of what is in them",

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -242,6 +243,26 @@ def another_user_is_refused_at_the_socket(context):
     finally:
         for path, mode in before.items():
             path.chmod(mode)
+
+
+@case
+def a_flood_of_bad_keys_is_not_looked_at(context):
+    """And callers of the same address whose keys are good are not locked out."""
+    server = context.main
+    good, sixty = context.keys["infer"], 60
+    check(server.infer("one", good, matrix()).status == 200, "before")
+    answers = [server.request("POST", "/v2/repository/index", f"ctk_bad{number}") for number in range(sixty)]
+    seen = [answer.status for answer in answers]
+    check(set(seen) <= {401, 429} and seen.count(429) >= 10, f"{seen}")
+    limited = next(answer for answer in answers if answer.status == 429)
+    check(limited.headers["Coterie-Reason"] == limited.json["reason"] == "AuthenticationLimited" and int(limited.headers["Retry-After"]) >= 1, f"{limited}")
+    check(server.infer("one", good, matrix()).status == 200, "a good key beside the flood")
+    fresh = server.key("red")
+    within(5, "a new key once the flood is over", lambda: server.infer("one", fresh, matrix()).status == 200)
+    counted = re.search(r'^coterie_authentication_refused_total{reason="AuthenticationLimited"} (\S+)$', server.scrape(), re.M)
+    check(counted and float(counted.group(1)) >= seen.count(429), f"{counted and counted.group(0)}")
+    done = server.cli("serve", "--auth-failures-per-second", "0")
+    check(done.returncode == 2 and "--auth-failures-per-second: 1 to 1000000 is wanted" in done.stderr, f"{done}")
 
 
 @case
