@@ -106,7 +106,7 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
     ++unauthenticated_.started;
     unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
     tellDenied(call, refused);
-    return context->respond(refusalResponse(refused, call.requestId, rng_));
+    return turnAway(call, refused);
   }
   Known& caller = std::get<Known>(who);
   call.tenant = caller.tenant;
@@ -116,7 +116,7 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
     const Refused refused = refusedBy(*refusal);
     call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
-    return context->respond(refusalResponse(refused, call.requestId, rng_));
+    return turnAway(call, refused);
   }
   route(call);
 }
@@ -189,8 +189,8 @@ void Gateway::Core::route(Call& call) {
   const auto service = find(*call.tenant, call.target.model);
   if (!service) {
     const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, role = call.role,
-                        at = call.now](Lookup found) {
-      Call later{context, target, id, tenant, role, {}, at, found};
+                        keyId = call.keyId, at = call.now](Lookup found) {
+      Call later{context, target, id, tenant, role, keyId, at, found};
       route(later);
     };
     if (call.lookup == Lookup::First && catchUp(again)) return;
@@ -218,10 +218,22 @@ std::shared_ptr<Service> Gateway::Core::find(const Tenant& tenant, std::string_v
   return nullptr;
 }
 
-void Gateway::Core::refuse(Call& call, const Refused& refused) {
+void Gateway::Core::refuse(Call& call, const Refused& refused, const Service* service) {
   limits_.finish(call.tenant->id);
   call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
-  call.context->respond(refusalResponse(refused, call.requestId, rng_));
+  turnAway(call, refused, service);
+}
+
+// Answers it; `service`: what it would have called, where the caller may know of it.
+void Gateway::Core::turnAway(const Call& call, const Refused& refused, const Service* service) {
+  http::Response response = refusalResponse(refused, call.requestId, rng_);
+  if (options_.access && call.target.endpoint == oip::Endpoint::Infer) {
+    options_.access({call.requestId, call.tenant == nullptr ? std::string_view() : std::string_view(call.tenant->name.value), call.keyId,
+                     service == nullptr ? std::string_view() : std::string_view(service->name.nameSpace),
+                     service == nullptr ? std::string_view() : std::string_view(service->name.name), refused.httpStatus(), refused.error.reason,
+                     call.context->head().contentLength, response.body.size(), Nanos{}, Nanos{}, call.context->peer()});
+  }
+  call.context->respond(std::move(response));
 }
 
 void Gateway::Core::tellDenied(const Call& call, const Refused& refused) const {

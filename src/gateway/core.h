@@ -95,8 +95,9 @@ class Gateway::Core final : public DeploymentEvents {
   void caughtUp(std::uint64_t round, Lookup lookup);
   void answerOpen(Call& call);
   void route(Call& call);
-  void refuse(Call& call, const Refused& refused);
+  void refuse(Call& call, const Refused& refused, const Service* service = nullptr);
   void tellDenied(const Call& call, const Refused& refused) const;
+  void turnAway(const Call& call, const Refused& refused, const Service* service = nullptr);
   void answer(Call& call, std::string body);
   void retire(Deployment* deployment, std::function<void()> drained);
   void finishRetired(Deployment& deployment);
@@ -168,7 +169,8 @@ class Gateway::Core final : public DeploymentEvents {
   void crashedOrLost(Inference& inference, const RunOutcome& outcome);
   void clientGone(Inference& inference);
   void refuse(Inference& inference, const Refused& refused);
-  void end(Inference& inference, int status, std::string_view reason);
+  void end(Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut = 0);
+  void tellAccess(const Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut, Instant finished) const;
   void uncharge(Inference& inference);
   void abandon(Inference& inference);
   void arm(Deployment& deployment, Instant when);

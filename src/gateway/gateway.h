@@ -40,6 +40,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "gateway/access.h"
 #include "gateway/load.h"
 #include "gateway/statistics.h"
 #include "http/server.h"
@@ -87,6 +88,8 @@ struct GatewayOptions {
   std::function<void(std::string_view)> record;
   // Is told of every 401 and 403, on this loop. Empty: nobody is.
   std::function<void(const Denied&)> denied;
+  // Is told of every inference request that is answered, on this loop. Empty: nobody is.
+  TellAccess access;
   // Of failed authentication by source, before a key is looked at; more: 429 AuthenticationLimited.
   tenancy::AuthenticationLimitOptions authentication;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After

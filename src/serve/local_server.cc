@@ -32,6 +32,7 @@
 #include "linux/resctrl.h"
 #include "model/objects.h"
 #include "process/process_runtime.h"
+#include "serve/access_log.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
 #include "serve/bridge.h"
@@ -132,6 +133,7 @@ struct LocalServer::Parts {
   std::unique_ptr<files::ThreadedModelFiles> modelFiles;
   std::unique_ptr<process::ProcessRuntime> runtime;
   std::unique_ptr<files::AppendFile> record;  // none: nothing is recorded
+  std::unique_ptr<AccessLog> accessLog;       // none: nothing is logged
   std::unique_ptr<gateway::Gateway> gateway;
   std::unique_ptr<Bridge> bridge;
   std::unique_ptr<LogKeeper> logKeeper;
@@ -238,10 +240,16 @@ Status LocalServer::Parts::buildGateway() {
     record = std::move(file).value();
     wanted.record = [this](std::string_view bytes) { record->append(bytes); };
   }
+  if (!options.accessLog.empty()) {
+    auto log = AccessLog::create(options.accessLog);
+    if (!log) return log.error();
+    accessLog = std::move(log).value();
+    wanted.access = [this](const gateway::Access& access) { accessLog->tell(access, gatewayLoop.clock().wall()); };
+  }
   gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<gateway::Caller> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
     if (!identity) return identity.error();
-    return gateway::Caller{std::move(identity->tenant), identity->role};
+    return gateway::Caller{std::move(identity->tenant), identity->role, std::move(identity->keyId)};
   });
   bridge = std::make_unique<Bridge>(control, gatewayLoop, *gateway, workerSide(*runtime), *store,
                                     channel::ArenaOptions{options.requestArena, Bytes(options.requestArena.value / 4)});
@@ -292,7 +300,8 @@ Status LocalServer::Parts::buildAdmin() {
   metricsHandler = std::make_unique<admin::MetricsHandler>(
       [this] {
         const GatewayFigures figures = bridge->figures();
-        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries());
+        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries(),
+                              accessLog ? std::optional(accessLog->dropped()) : std::nullopt);
       },
       [this] { return readiness(); });
   auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,

@@ -25,7 +25,7 @@ ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
 
 std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                  const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
-                                 const std::vector<controller::ServiceSummary>& summaries) {
+                                 const std::vector<controller::ServiceSummary>& summaries, std::optional<std::int64_t> accessLinesDropped) {
   Names tenants;
   for (const auto& tenant : gateway.tenants) tenants.insert(tenant.tenant.value);
   Names services;
@@ -45,6 +45,11 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
     if (services.count(summary.name.path()) > 0) fillWidth(summary);
   }
   fillServer(gateway, server);
+  if (accessLinesDropped) {
+    registry_.counter({"coterie_access_log_lines_dropped_total", "Lines that the access log's disk did not take in time.", {}})
+        .with()
+        .mirror(*accessLinesDropped);
+  }
   fillDrc(drc);
   return registry_.scrape();
 }

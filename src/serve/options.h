@@ -27,6 +27,7 @@ struct ServeOptions {
   std::string runtime;                       // ONNX Runtime's shared library
   std::string worker;                        // the worker's binary; empty: this one
   std::string record;                        // a new file for what the stations are told and answer (`coterie replay`); empty: none
+  std::string accessLog;                     // a file for a line about each answered inference request; empty: none
   std::optional<CpuSet> reserved;            // CPUs for Coterie itself; not set: none below 8 CPUs
   Actuator actuator{Actuator::Auto};         // how CPU sets are enforced
   bool sandbox{true};                        // off only for debuggers and sanitizer builds

@@ -48,6 +48,7 @@ struct Flags {
   std::int64_t authFailuresPerSecond{ServeOptions{}.authFailuresPerSecond};
   std::int64_t drainSeconds{20};
   std::string record;
+  std::string accessLog;
   std::int64_t recordMegabytes{1024};
   std::string logLevel{"warning"};
   bool quiet{false};
@@ -112,6 +113,7 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   options.authFailures = flags.authFailures;
   options.authFailuresPerSecond = flags.authFailuresPerSecond;
   options.record = flags.record;
+  options.accessLog = flags.accessLog;
   if (flags.recordMegabytes < 1 || flags.recordMegabytes > (1 << 20))
     return Error{Code::InvalidArgument, "BadOption", "--record-megabytes: 1 to 1048576 is wanted"};
   options.recordLimit = Bytes(flags.recordMegabytes << 20);
@@ -242,6 +244,12 @@ cli::Command serveCommand() {
            "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
            &flags->cacheClasses,
            {"auto", "all", "off"}},
+          {"--access-log",
+           "a file for a line of JSON about each answered inference request: who, which service, status, bytes, times; made anew where it was moved "
+           "away",
+           &flags->accessLog,
+           {},
+           cli::Names::Files},
           {"--auth-failures", "bad keys that one source address may show at once before its keys are not looked at any more (429); 0: no limit",
            &flags->authFailures},
           {"--auth-failures-per-second", "and per second after that", &flags->authFailuresPerSecond},

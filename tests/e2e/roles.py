@@ -21,7 +21,7 @@ def prepare(context):
     server = context.main = context.server()
     for name in ("red", "blue"):
         context.generate(server.models / name, "add_one")
-    server.start("--drain-seconds", "5")
+    server.start("--drain-seconds", "5", "--access-log", server.folder / "access.log")
     server.apply(tenant("red"), tenant("blue"), service("red/one", "add_one.onnx", instances=1), service("blue/two", "add_one.onnx", instances=1))
     server.wait_ready("red/one", "blue/two")
     context.keys = {role: server.key("red", role) for role in ROLES}
@@ -263,6 +263,36 @@ def a_flood_of_bad_keys_is_not_looked_at(context):
     check(counted and float(counted.group(1)) >= seen.count(429), f"{counted and counted.group(0)}")
     done = server.cli("serve", "--auth-failures-per-second", "0")
     check(done.returncode == 2 and "--auth-failures-per-second: 1 to 1000000 is wanted" in done.stderr, f"{done}")
+
+
+@case
+def the_access_log_has_who_and_how_long_and_nothing_else(context):
+    server = context.main
+    path, moved = server.folder / "access.log", server.folder / "access.log.1"
+
+    def lines(file):
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    def line(file, request):
+        return within(5, f"{request} in {file.name}", lambda: file.exists() and next((entry for entry in lines(file) if entry["requestId"] == request), None))
+
+    key = context.keys["infer"]
+    answer = server.request("POST", "/v2/models/one/infer?secret=query", key, json.dumps(matrix()), {"X-Request-Id": "logged-1"})
+    check(answer.status == 200, f"{answer}")
+    entry = line(path, "logged-1")
+    check(list(entry) == ["time", "requestId", "tenant", "keyId", "service", "status", "reason", "bytesIn", "bytesOut", "queueMs", "runMs", "source"], f"{entry}")
+    wanted = {"tenant": "red", "keyId": key.split("_")[1], "service": "red/one", "status": 200, "reason": "", "source": "loopback"}
+    check({name: entry[name] for name in wanted} == wanted and entry["bytesIn"] > 0 and entry["bytesOut"] > 0 and entry["runMs"] > 0, f"{entry}")
+    check(server.infer("blue.two", key, matrix(), headers={"X-Request-Id": "logged-2"}).status == 404, "another's")
+    entry = line(path, "logged-2")
+    check((entry["status"], entry["reason"], entry["service"], entry["tenant"]) == (404, "UnknownModel", "", "red"), f"{entry}")
+    path.rename(moved)
+    within(5, "a new file", lambda: server.infer("one", key, matrix(), headers={"X-Request-Id": "logged-3"}).status == 200 and path.exists() and lines(path))
+    check(stat.S_IMODE(path.stat().st_mode) == 0o600, "others may read it")
+    text = path.read_text() + moved.read_text()
+    check("query" not in text and not any(part in text for each in context.keys.values() for part in (each, each.split("_")[2])),
+          "a query or a key is in the access log")
+    check("coterie_access_log_lines_dropped_total 0" in server.scrape(), "the metric")
 
 
 @case
