@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -126,6 +127,13 @@ log::Level levelOf(const std::string& name) {
   return name == "debug" ? log::Level::Debug : name == "info" ? log::Level::Info : name == "error" ? log::Level::Error : log::Level::Warning;
 }
 
+// A core dump would hold the keys of requests under way and the pepper. The workers set their own limit (process/sandbox.cc).
+Status forbidCoreDumps() {
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_CORE, &none) == 0) return {};
+  return Error{Code::Internal, "CoreLimit", std::string("core dumps cannot be switched off (RLIMIT_CORE): ") + std::strerror(errno)};
+}
+
 // One run of the server; the control loop is this thread.
 class ServeRun {
  public:
@@ -205,6 +213,7 @@ int ServeRun::run() {
 
 int serve(cli::Context& context, const Flags& flags) {
   log::setLevel(levelOf(flags.logLevel));
+  if (const Status none = forbidCoreDumps(); !none) return context.fail(none.error());
   auto options = optionsOf(flags, context.stateFolder);
   if (!options) return context.usage(options.error().message);
   cli::Manifests manifests;

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 from harness import UnixConnection, bearer, case, check, main, need_runtime, within
 from objects import matrix, service, tenant
@@ -21,7 +22,7 @@ def prepare(context):
     server = context.main = context.server()
     for name in ("red", "blue"):
         context.generate(server.models / name, "add_one")
-    server.start("--drain-seconds", "5", "--access-log", server.folder / "access.log")
+    server.start("--drain-seconds", "5", "--access-log", server.folder / "access.log", "--log-level", "debug")
     server.apply(tenant("red"), tenant("blue"), service("red/one", "add_one.onnx", instances=1), service("blue/two", "add_one.onnx", instances=1))
     server.wait_ready("red/one", "blue/two")
     context.keys = {role: server.key("red", role) for role in ROLES}
@@ -293,6 +294,33 @@ def the_access_log_has_who_and_how_long_and_nothing_else(context):
     check("query" not in text and not any(part in text for each in context.keys.values() for part in (each, each.split("_")[2])),
           "a query or a key is in the access log")
     check("coterie_access_log_lines_dropped_total 0" in server.scrape(), "the metric")
+
+
+@case
+def secrets_are_nowhere_but_with_their_owners(context):
+    """Not in what the server prints at its most talkative, in its state, its logs, its metrics or what it tells administrators; and in no core dump."""
+    server = context.main
+    bad = "_".join([*context.keys["infer"].split("_")[:2], "Z" * 43, "abcdef"])
+    for key in (context.keys["infer"], bad):
+        server.infer("one", key, matrix())
+        server.admin("GET", "/admin/v1/whoami", key=key)
+    secrets = [key.split("_")[2].encode() for key in (*context.keys.values(), context.blue, bad)]
+    check(len(secrets) == 5 and all(len(secret) == 43 for secret in secrets), "the test's own secrets")
+    told = {f"coterie {' '.join(words)}": server.ok(*words).encode() for words in (
+        ("describe", "modelservice", "red/one"), ("describe", "tenant", "red"), ("explain", "red/one"), ("events",), ("key", "list"),
+        ("get", "tenants", "-o", "json"), ("get", "modelservices", "-o", "json"), ("logs", "red/one"))}
+    told["top"] = server.admin("GET", "/admin/v1/top").body
+    told["/metrics"] = server.scrape().encode()
+    for path in (*server.state.rglob("*"), server.output, server.errors, *server.folder.glob("access.log*")):
+        if path.is_file():
+            told[str(path)] = path.read_bytes()
+    check(any(path.endswith("keys.db") for path in told) and any("access.log" in path for path in told), f"{list(told)}")
+    found = [(name, secrets.index(secret)) for name, content in told.items() for secret in secrets if secret in content]
+    check(not found, f"secrets in {found}")
+    identity = context.keys["infer"].split("_")[1].encode()
+    check(sum(identity in content for content in told.values()) >= 3, "not even the key's id is found: this looks in the wrong places")
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    check(re.search(r"^Max core file size +0 +0 ", limits, re.M), limits)
 
 
 @case
