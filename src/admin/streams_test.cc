@@ -27,8 +27,7 @@ class Listener final : public http::RequestContext {
   void readCounted(std::size_t, MayHold, std::function<void(Result<std::string>)> done) override { done(std::string()); }
   void onClientGone(std::function<void()> callback) override { gone = std::move(callback); }
   [[nodiscard]] bool clientGone() const override { return false; }
-  [[nodiscard]] std::optional<std::uint32_t> localUser() const override { return 0; }
-  [[nodiscard]] std::string source() const override { return "user 0"; }
+  [[nodiscard]] const http::Peer& peer() const override { return peer_; }
   void respond(http::Response, Done) override {}
   void startStream(http::Response) override {}
   bool write(std::string_view piece) override { return heard.append(piece), takes; }
@@ -40,6 +39,7 @@ class Listener final : public http::RequestContext {
 
  private:
   http::RequestHead head_;
+  http::Peer peer_{http::Peer::Kind::Local, {}, false, 0};
 };
 
 // Before another word, and within a moment if nothing is to be said; a follower and a watch alike.

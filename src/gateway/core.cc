@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "http/api_key.h"
 #include "tenancy/authorization.h"
 
 namespace coterie::gateway {
 
 namespace {
 
-constexpr std::string_view kUnknownTenant = "UnknownTenant";
 constexpr Nanos kTick = Millis(100);
 constexpr Nanos kLongestCatchUp = Seconds(2);  // then nobody can say whether it exists
 
@@ -78,6 +76,7 @@ Gateway::Core::Core(EventLoop& loop, const GatewayOptions& options, Authenticate
       authenticate_(std::move(authenticate)),
       rng_(options.seed),
       stationLog_(options.record ? std::make_unique<dispatch::StationLog>(options.record) : nullptr),
+      authentication_(options.authentication),
       self_(std::make_shared<Core*>(this)),
       heavy_(loop) {}
 
@@ -99,39 +98,27 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   const oip::Endpoint endpoint = call.target.endpoint;
   if (endpoint == oip::Endpoint::Live || endpoint == oip::Endpoint::Ready || endpoint == oip::Endpoint::ServerMetadata) return answerOpen(call);
 
-  auto caller = whoCalls(head);
-  if (!caller) {
-    const bool unknown = caller.error().reason == kUnknownTenant;
+  auto who = whoCalls(*context);
+  if (const Refused* stranger = std::get_if<Refused>(&who)) {
+    const bool unknown = stranger->error.reason == kUnknownTenant;
     if (unknown && lookup == Lookup::First && catchUp([this, context](Lookup found) { onRequest(context, found); })) return;
-    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : Refused{caller.error(), {}, {}, 0};
+    const Refused refused = unknown && lookup == Lookup::Unanswered ? catchingUp() : *stranger;
     ++unauthenticated_.started;
     unauthenticated_.answer(refused.httpStatus(), refused.error.reason);
     tellDenied(call, refused);
-    return context->respond(refusalResponse(refused, call.requestId, rng_));
+    return turnAway(call, refused);
   }
-  call.tenant = caller->tenant;
-  call.role = caller->role;
-  call.keyId = std::move(caller->keyId);
+  Known& caller = std::get<Known>(who);
+  call.tenant = caller.tenant;
+  call.role = caller.role;
+  call.keyId = std::move(caller.keyId);
   ++call.tenant->counts.started;
   if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
     const Refused refused = refusedBy(*refusal);
     call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
-    return context->respond(refusalResponse(refused, call.requestId, rng_));
+    return turnAway(call, refused);
   }
   route(call);
-}
-
-Result<Gateway::Core::Known> Gateway::Core::whoCalls(const http::RequestHead& head) {
-  if (http::hasSeveralKeys(head)) return Error{Code::InvalidArgument, "SeveralKeys", "send one key, in Authorization or in X-API-Key, not several"};
-  const std::string_view key = http::keyOf(head);
-  if (key.empty()) return Error{Code::Unauthenticated, "NoKey", "send an API key: Authorization: Bearer ctk_... (`coterie key create` makes one)"};
-  auto caller = authenticate_(key);
-  if (!caller) return caller.error();
-  const auto known = tenantIds_.find(caller->tenant);
-  if (known == tenantIds_.end() || tenants_[static_cast<std::size_t>(known->second.value)]->removed) {
-    return Error{Code::Unauthenticated, std::string(kUnknownTenant), "this key's tenant does not exist any more"};
-  }
-  return Known{tenants_[static_cast<std::size_t>(known->second.value)].get(), caller->role, std::move(caller->keyId)};
 }
 
 // An object was acknowledged elsewhere a moment before it is known here. So what is not found is looked for once more, when all that was
@@ -202,8 +189,8 @@ void Gateway::Core::route(Call& call) {
   const auto service = find(*call.tenant, call.target.model);
   if (!service) {
     const auto again = [this, context = call.context, target = call.target, id = call.requestId, tenant = call.tenant, role = call.role,
-                        at = call.now](Lookup found) {
-      Call later{context, target, id, tenant, role, {}, at, found};
+                        keyId = call.keyId, at = call.now](Lookup found) {
+      Call later{context, target, id, tenant, role, keyId, at, found};
       route(later);
     };
     if (call.lookup == Lookup::First && catchUp(again)) return;
@@ -231,10 +218,22 @@ std::shared_ptr<Service> Gateway::Core::find(const Tenant& tenant, std::string_v
   return nullptr;
 }
 
-void Gateway::Core::refuse(Call& call, const Refused& refused) {
+void Gateway::Core::refuse(Call& call, const Refused& refused, const Service* service) {
   limits_.finish(call.tenant->id);
   call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
-  call.context->respond(refusalResponse(refused, call.requestId, rng_));
+  turnAway(call, refused, service);
+}
+
+// Answers it; `service`: what it would have called, where the caller may know of it.
+void Gateway::Core::turnAway(const Call& call, const Refused& refused, const Service* service) {
+  http::Response response = refusalResponse(refused, call.requestId, rng_);
+  if (options_.access && call.target.endpoint == oip::Endpoint::Infer) {
+    options_.access({call.requestId, call.tenant == nullptr ? std::string_view() : std::string_view(call.tenant->name.value), call.keyId,
+                     service == nullptr ? std::string_view() : std::string_view(service->name.nameSpace),
+                     service == nullptr ? std::string_view() : std::string_view(service->name.name), refused.httpStatus(), refused.error.reason,
+                     call.context->head().contentLength, response.body.size(), Nanos{}, Nanos{}, call.context->peer()});
+  }
+  call.context->respond(std::move(response));
 }
 
 void Gateway::Core::tellDenied(const Call& call, const Refused& refused) const {

@@ -1,9 +1,10 @@
-// The gateway's inside: one object, its functions in five files by stage of a request.
-//   core.cc        tenants, services, who calls and what for; snapshot
-//   core_views.cc  metadata, lists, statistics
-//   core_infer.cc  an inference from its head to the queue
+// The gateway's inside: one object, its functions in six files by stage of a request.
+//   core.cc            tenants, services, what a call is for; snapshot
+//   core_callers.cc    who calls
+//   core_views.cc      metadata, lists, statistics
+//   core_infer.cc      an inference from its head to the queue
 //   core_sequences.cc  requests of stateful models: their order, and the instance that keeps the state
-//   core_run.cc    from the queue to its answer: lanes, deadlines, crashes
+//   core_run.cc        from the queue to its answer: lanes, deadlines, crashes
 #pragma once
 
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/rng.h"
@@ -24,9 +26,12 @@
 #include "oip/documents.h"
 #include "oip/infer_response.h"
 #include "oip/target.h"
+#include "tenancy/authentication_limits.h"
 #include "tenancy/limits.h"
 
 namespace coterie::gateway {
+
+inline constexpr std::string_view kUnknownTenant = "UnknownTenant";  // the reason where a key is good and its tenant is not known here
 
 class Gateway::Core final : public DeploymentEvents {
  public:
@@ -80,7 +85,8 @@ class Gateway::Core final : public DeploymentEvents {
     Role role;
     std::string keyId;
   };
-  [[nodiscard]] Result<Known> whoCalls(const http::RequestHead& head);
+  // A refusal that is answered as it is, or the caller.
+  [[nodiscard]] std::variant<Known, Refused> whoCalls(const http::RequestContext& context);
   [[nodiscard]] std::shared_ptr<Service> find(const Tenant& tenant, std::string_view model) const;
   [[nodiscard]] bool maySee(const Tenant& tenant, const Service& service) const { return service.isFor(tenant.id); }
   Tenant& tenantNamed(const TenantName& name);
@@ -91,8 +97,9 @@ class Gateway::Core final : public DeploymentEvents {
   void caughtUp(std::uint64_t round, Lookup lookup);
   void answerOpen(Call& call);
   void route(Call& call);
-  void refuse(Call& call, const Refused& refused);
+  void refuse(Call& call, const Refused& refused, const Service* service = nullptr);
   void tellDenied(const Call& call, const Refused& refused) const;
+  void turnAway(const Call& call, const Refused& refused, const Service* service = nullptr);
   void answer(Call& call, std::string body);
   void retire(Deployment* deployment, std::function<void()> drained);
   void finishRetired(Deployment& deployment);
@@ -178,7 +185,8 @@ class Gateway::Core final : public DeploymentEvents {
   void crashedOrLost(Inference& inference, const RunOutcome& outcome);
   void clientGone(Inference& inference);
   void refuse(Inference& inference, const Refused& refused);
-  void end(Inference& inference, int status, std::string_view reason);
+  void end(Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut = 0);
+  void tellAccess(const Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut, Instant finished) const;
   void uncharge(Inference& inference);
   void abandon(Inference& inference);
   void arm(Deployment& deployment, Instant when);
@@ -193,6 +201,7 @@ class Gateway::Core final : public DeploymentEvents {
   std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
   std::unordered_map<TenantName, TenantId> tenantIds_;
   tenancy::TenantLimits limits_;
+  tenancy::AuthenticationLimits authentication_;
   std::unordered_map<ServiceName, std::shared_ptr<Service>> services_;
   std::vector<std::unique_ptr<Deployment>> deployments_;
   std::vector<std::unique_ptr<Inference>> inferences_;

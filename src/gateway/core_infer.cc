@@ -172,7 +172,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   if (!refusal && deployment->hasOpenLane()) refusal = foresee(*deployment, *call.tenant, deadline(), call.now);
   if (refusal) {
     service->callers[call.tenant->id].requests.answer(refusal->httpStatus(), refusal->error.reason);
-    return refuse(call, *refusal);
+    return refuse(call, *refusal, service.get());
   }
   Inference& inference = take();
   inference.stage = Stage::Reading;
@@ -183,6 +183,10 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   ++deployment->attached;
   inference.model = std::move(call.target.model);
   inference.requestId = std::move(call.requestId);
+  inference.keyId = std::move(call.keyId);
+  inference.peer = call.context->peer();
+  inference.bytesIn = head.contentLength;
+  inference.queuedAt = inference.dispatchedAt = Instant{};
   inference.arrived = call.now;
   inference.deadline = deadline();
   inference.answered = inference.retried = inference.helping = inference.packed = false;
@@ -330,6 +334,7 @@ void Gateway::Core::readPacked(Inference& inference) {
 
 void Gateway::Core::onWholeBody(Inference& inference, std::string body, const std::string& encoding, const std::string& headerLength) {
   inference.unpackLimit = roomForBody(inference);
+  inference.bytesIn = body.size();
   const auto unpack = [most = inference.unpackLimit, encoding](const std::string& packed) { return http::inflateBody(packed, encoding, most); };
   inference.lengthHeader = headerLength;
   const auto then = [](Core& core, Inference& unpacked, Result<std::string> plain) {

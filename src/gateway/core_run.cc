@@ -395,7 +395,7 @@ void Gateway::Core::send(Inference& inference, Written written) {
       if (*self != nullptr) (*self)->giveBack(*tenant, bytes);
     };
   }
-  end(inference, 200, {});
+  end(inference, 200, {}, text.bytes);
   context->respond(std::move(response), std::move(read));
 }
 
@@ -404,13 +404,14 @@ void Gateway::Core::send(Inference& inference, Written written) {
 void Gateway::Core::refuse(Inference& inference, const Refused& refused) {
   const auto context = std::move(inference.context);
   http::Response response = refusalResponse(refused, inference.requestId, rng_);
-  end(inference, refused.httpStatus(), refused.error.reason);
+  end(inference, refused.httpStatus(), refused.error.reason, response.body.size());
   context->respond(std::move(response));
 }
 
 // Counts the request once; what still runs keeps its place until the worker confirms the end.
-void Gateway::Core::end(Inference& inference, int status, std::string_view reason) {
+void Gateway::Core::end(Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut) {
   const Instant finished = now();
+  if (options_.access) tellAccess(inference, status, reason, bytesOut, finished);
   const Nanos total = finished - inference.arrived;
   ServiceStatistics& statistics = inference.service->callers[inference.tenant->id];
   inference.answered = true;
@@ -427,6 +428,15 @@ void Gateway::Core::end(Inference& inference, int status, std::string_view reaso
   }
   if (inference.sequence && inference.stage != Stage::Running) leaveSequence(inference);
   if (inference.stage != Stage::Running && !inference.helping) release(inference);
+}
+
+void Gateway::Core::tellAccess(const Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut, Instant finished) const {
+  const bool queued = inference.queuedAt != Instant{};
+  const bool ran = queued && inference.dispatchedAt >= inference.queuedAt;
+  const ServiceName& name = inference.service->name;
+  options_.access({inference.requestId, inference.tenant->name.value, inference.keyId, name.nameSpace, name.name, status, reason, inference.bytesIn,
+                   bytesOut, queued ? (ran ? inference.dispatchedAt : finished) - inference.queuedAt : Nanos{},
+                   ran ? finished - inference.dispatchedAt : Nanos{}, inference.peer});
 }
 
 void Gateway::Core::uncharge(Inference& inference) {

@@ -1,7 +1,7 @@
 // The gateway: Open Inference Protocol over HTTP, for many tenants, in front of the instances of this machine.
 //
-// One request: authenticate -> tenant's limits -> the role's rights (tenancy/authorization.h) -> which service -> header and body limits -> read the
-// JSON -> a cell of the service's request arena
+// One request: the source's limit of failed authentication -> authenticate -> tenant's limits -> the role's rights (tenancy/authorization.h) -> which
+// service -> header and body limits -> read the JSON -> a cell of the service's request arena
 // -> read tensor bytes from the socket into the cell -> Station::enqueue -> a lane when it is this request's turn -> the answer, binary outputs sent
 // in place.
 //   Names       `service` (in the tenant's namespaces, in the order that they are written) or `namespace.service`. What the caller may not see does
@@ -42,6 +42,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "dispatch/sequences.h"
+#include "gateway/access.h"
 #include "gateway/load.h"
 #include "gateway/statistics.h"
 #include "http/server.h"
@@ -50,6 +51,7 @@
 #include "model/role.h"
 #include "ports/clock.h"
 #include "ports/model_backend.h"
+#include "tenancy/authentication_limits.h"
 
 namespace coterie::gateway {
 
@@ -59,7 +61,7 @@ struct Caller {
   Role role{Role::Infer};
   std::string keyId{};  // for logs
 };
-// Unauthenticated errors are answered as they are. Called once per request.
+// Unauthenticated errors are answered as they are. Called at most once per look at a request; not for a source over its limit of failures.
 using Authenticate = std::function<Result<Caller>(std::string_view key)>;
 
 // Somebody who was refused for who he is: 401, where nobody is known (no keyId, no tenant), or 403. Valid during the call.
@@ -88,6 +90,10 @@ struct GatewayOptions {
   std::function<void(std::string_view)> record;
   // Is told of every 401 and 403, on this loop. Empty: nobody is.
   std::function<void(const Denied&)> denied;
+  // Is told of every inference request that is answered, on this loop. Empty: nobody is.
+  TellAccess access;
+  // Of failed authentication by source, before a key is looked at; more: 429 AuthenticationLimited.
+  tenancy::AuthenticationLimitOptions authentication;
   std::uint64_t seed{1};  // of request ids and the spread of Retry-After
 };
 

@@ -57,8 +57,7 @@ class FakeContext final : public http::RequestContext {
   }
   void onClientGone(std::function<void()> callback) override { gone_ = std::move(callback); }
   bool clientGone() const override { return left_; }
-  std::optional<std::uint32_t> localUser() const override { return std::nullopt; }
-  std::string source() const override { return "192.0.2.7"; }
+  const http::Peer& peer() const override { return from; }
   void respond(http::Response answer, Done done) override {
     ++answers;
     if (left_) return done ? done(Error{Code::Cancelled, "ClientGone", "gone"}) : void();
@@ -84,6 +83,7 @@ class FakeContext final : public http::RequestContext {
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
   }
 
+  http::Peer from{http::Peer::Kind::Remote, {192, 0, 2, 7}, false, {}};
   bool broken{false};
   bool reads{true};  // false: an answer stays with the server until read()
   int answers{0};

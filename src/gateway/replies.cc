@@ -50,6 +50,14 @@ Refused refusedBy(const tenancy::LimitRefusal& refusal) {
   return {refusal.toError(), std::string(tenancy::limitField(refusal.kind)) + "=" + std::to_string(refusal.limit), refusal.retryAfter, 0};
 }
 
+Refused authenticationLimited(Nanos retryAfter) {
+  return {{Code::ResourceExhausted, "AuthenticationLimited",
+           "too many requests with keys that are not good came from this address; use a good key, and stop what sends the others"},
+          {},
+          retryAfter,
+          0};
+}
+
 Refused notReady(std::string reason, std::string message) { return {{Code::Unavailable, std::move(reason), std::move(message)}, {}, Seconds(1), 0}; }
 
 http::Response refusalResponse(const Refused& refused, std::string_view requestId, Rng& rng) {

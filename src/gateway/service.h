@@ -155,6 +155,9 @@ struct Inference {
   Deployment* deployment{nullptr};
   std::string model;  // as the caller wrote it
   std::string requestId;
+  std::string keyId;
+  http::Peer peer;
+  std::uint64_t bytesIn{0};      // of the body, as Access has it
   std::string text;              // the JSON part, or (packed) the whole body
   bool packed{false};            // came chunked or compressed, so it was read as a whole
   std::uint64_t unpackLimit{0};  // of a compressed one

@@ -151,8 +151,7 @@ class Exchange final : public RequestContext {
   void readCounted(std::size_t limit, MayHold mayHold, std::function<void(Result<std::string>)> done) override;
   void onClientGone(std::function<void()> callback) override;
   [[nodiscard]] bool clientGone() const override { return gone_; }
-  [[nodiscard]] std::optional<std::uint32_t> localUser() const override { return peer_.user; }
-  [[nodiscard]] std::string source() const override { return peer_.text(); }
+  [[nodiscard]] const Peer& peer() const override { return peer_; }
   void respond(Response response, Done done) override;
   void startStream(Response head) override;
   bool write(std::string_view piece) override;

@@ -1,5 +1,5 @@
 // Who is at the other end of a connection, as far as limits go: an IPv4 address, an IPv6 network of 64 bits (one customer has at least that), this
-// machine (which of its users, through a Unix socket). O(1). For the .cc files of this folder and their tests. Thread-safe (no state).
+// machine (which of its users, through a Unix socket). O(1). Thread-safe (no state).
 #pragma once
 
 #include <arpa/inet.h>

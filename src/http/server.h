@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "http/asio_loop.h"
 #include "http/message.h"
+#include "http/peer.h"
 
 namespace coterie::http {
 
@@ -54,10 +55,12 @@ class RequestContext {
   // A half-closed client counts as gone. respond() remains allowed.
   virtual void onClientGone(std::function<void()> callback) = 0;
   [[nodiscard]] virtual bool clientGone() const = 0;
+  // Who is at the other end of the connection: the nearest hop, whatever headers say.
+  [[nodiscard]] virtual const Peer& peer() const = 0;
   // Came through a Unix socket: the user who connected, as the kernel says (SO_PEERCRED). Nothing over TCP.
-  [[nodiscard]] virtual std::optional<std::uint32_t> localUser() const = 0;
-  // Where it came from, for logs: "192.0.2.7", "2001:db8:1:2::/64" (a customer has at least that), "loopback", "user 1000". Allocates.
-  [[nodiscard]] virtual std::string source() const = 0;
+  [[nodiscard]] std::optional<std::uint32_t> localUser() const { return peer().user; }
+  // For logs: "192.0.2.7", "2001:db8:1:2::/64" (a customer has at least that), "loopback", "user 1000". Allocates.
+  [[nodiscard]] std::string source() const { return peer().text(); }
 
   // --- Answer. done: the last byte was given to the kernel, or Cancelled/ClientGone. May be empty.
   virtual void respond(Response response, Done done = {}) = 0;

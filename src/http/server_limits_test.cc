@@ -229,6 +229,7 @@ TEST(ServerLimits, PeersAreAddressesNetworksAndThisMachine) {
   EXPECT_EQ(v4("192.0.2.1"), v6("::ffff:192.0.2.1"));
   EXPECT_EQ(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
   EXPECT_NE(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+  EXPECT_NE(v4("32.1.13.184"), v6("2001:db8::1"));                   // the same bytes
   EXPECT_EQ(Peer::of(sockaddr_storage{}).kind, Peer::Kind::Remote);  // never trusted by mistake
   EXPECT_EQ(v4("127.0.0.1").text(), "loopback");
   EXPECT_EQ(v4("192.0.2.1").text(), "192.0.2.1");

@@ -68,6 +68,22 @@ TEST(Server, TheKernelSaysWhichUserIsAtAUnixSocket) {
   EXPECT_EQ(source, "user " + std::to_string(::geteuid()));
 }
 
+TEST(Server, ThePeerIsTheConnectionsWhateverHeadersSay) {
+  std::vector<Peer> peers;
+  const auto note = [&](const Request& request) {
+    peers.push_back(request->peer());
+    request->respond(text("x"));
+  };
+  TestServer tcp(note);
+  const ClientRequest forged{"GET", "/", {{"X-Forwarded-For", "192.0.2.1"}, {"Forwarded", "for=192.0.2.1"}}, ""};
+  ASSERT_TRUE(tcp.client().request(forged).ok());
+  TestServer local(note, TestServer::Over::Unix);
+  ASSERT_TRUE(local.client().request(forged).ok());
+  ASSERT_EQ(peers.size(), 2U);
+  EXPECT_EQ(peers[0], (Peer{Peer::Kind::Loopback, {}, false, {}}));
+  EXPECT_EQ(peers[1], (Peer{Peer::Kind::Local, {}, false, ::geteuid()}));
+}
+
 TEST(ApiKey, IsReadFromEitherHeaderAndNeverOverlooked) {
   struct Case {
     std::vector<Header> headers;

@@ -23,6 +23,7 @@
 #include "files/threaded_model_files.h"
 #include "gateway/gateway.h"
 #include "http/server.h"
+#include "identity/key_format.h"
 #include "identity/key_store.h"
 #include "linux/cpu_rivals.h"
 #include "linux/execute_write.h"
@@ -31,6 +32,7 @@
 #include "linux/resctrl.h"
 #include "model/objects.h"
 #include "process/process_runtime.h"
+#include "serve/access_log.h"
 #include "serve/admin_service.h"
 #include "serve/apply_manifests.h"
 #include "serve/audit_side.h"
@@ -133,6 +135,7 @@ struct LocalServer::Parts {
   std::unique_ptr<files::ThreadedModelFiles> modelFiles;
   std::unique_ptr<process::ProcessRuntime> runtime;
   std::unique_ptr<files::AppendFile> record;  // none: nothing is recorded
+  std::unique_ptr<AccessLog> accessLog;       // none: nothing is logged
   std::unique_ptr<gateway::Gateway> gateway;
   std::unique_ptr<Bridge> bridge;
   std::unique_ptr<LogKeeper> logKeeper;
@@ -228,6 +231,9 @@ Status LocalServer::Parts::buildGateway() {
   gateway::GatewayOptions wanted;
   wanted.version = kVersion;
   wanted.seed = static_cast<std::uint64_t>(startedWall.micros);
+  wanted.authentication.burst = options.authFailures;
+  wanted.authentication.perSecond = options.authFailuresPerSecond;
+  identity::fillRandom({reinterpret_cast<std::uint8_t*>(wanted.authentication.digestKey.data()), sizeof(wanted.authentication.digestKey)});
   wanted.catchUp = [this](std::function<void()> done) {
     afterTurns(control, kTurnsToGateway, [this, done = std::move(done)] { gatewayLoop.post(done); });
   };
@@ -240,6 +246,12 @@ Status LocalServer::Parts::buildGateway() {
     if (!file) return Error{file.error().code, file.error().reason, "--record: " + file.error().message};
     record = std::move(file).value();
     wanted.record = [this](std::string_view bytes) { record->append(bytes); };
+  }
+  if (!options.accessLog.empty()) {
+    auto log = AccessLog::create(options.accessLog);
+    if (!log) return log.error();
+    accessLog = std::move(log).value();
+    wanted.access = [this](const gateway::Access& access) { accessLog->tell(access, gatewayLoop.clock().wall()); };
   }
   gateway = std::make_unique<gateway::Gateway>(gatewayLoop, wanted, [this](std::string_view key) -> Result<gateway::Caller> {
     auto identity = keys->snapshot()->authenticate(key, gatewayLoop.clock().wall());
@@ -295,7 +307,8 @@ Status LocalServer::Parts::buildAdmin() {
   metricsHandler = std::make_unique<admin::MetricsHandler>(
       [this] {
         const GatewayFigures figures = bridge->figures();
-        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries());
+        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries(),
+                              accessLog ? std::optional(accessLog->dropped()) : std::nullopt);
       },
       [this] { return readiness(); });
   auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,

@@ -25,7 +25,7 @@ ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
 
 std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                  const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
-                                 const std::vector<controller::ServiceSummary>& summaries) {
+                                 const std::vector<controller::ServiceSummary>& summaries, std::optional<std::int64_t> accessLinesDropped) {
   Names tenants;
   for (const auto& tenant : gateway.tenants) tenants.insert(tenant.tenant.value);
   Names services;
@@ -45,6 +45,11 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
     if (services.count(summary.name.path()) > 0) fillWidth(summary);
   }
   fillServer(gateway, server);
+  if (accessLinesDropped) {
+    registry_.counter({"coterie_access_log_lines_dropped_total", "Lines that the access log's disk did not take in time.", {}})
+        .with()
+        .mirror(*accessLinesDropped);
+  }
   fillDrc(drc);
   return registry_.scrape();
 }
@@ -113,6 +118,11 @@ void ServeMetrics::fillTenant(const gateway::TenantSnapshot& tenant) {
 
 void ServeMetrics::fillServer(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server) {
   registry_.counter({"coterie_unauthenticated_requests_total", "Requests without a valid key.", {}}).with().mirror(gateway.unauthenticated.started);
+  auto& refused = registry_.counter({"coterie_authentication_refused_total",
+                                     "Requests of nobody, by reason; AuthenticationLimited: the key was not looked at, as too many bad ones came "
+                                     "from its source address.",
+                                     {"reason"}});
+  for (const auto& [reason, count] : gateway.unauthenticated.refused) refused.with({reason}).mirror(count);
   registry_.gauge({"coterie_buffered_bytes", "JSON and compressed bodies held now.", {}, Unit::Bytes}).with().set(gateway.bufferedBytes);
   registry_.gauge({"coterie_connections_open", "Connections to the gateway.", {}}).with().set(server.open);
   registry_.counter({"coterie_connections_refused_total", "Connections over the limit.", {}}).with().mirror(server.refusedConnections);

@@ -6,6 +6,8 @@
 // scrape. Thread rule: the control loop.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,7 +26,8 @@ class ServeMetrics {
   // The text of a scrape, from figures of now.
   [[nodiscard]] std::string scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                    const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
-                                   const std::vector<controller::ServiceSummary>& summaries = {});
+                                   const std::vector<controller::ServiceSummary>& summaries = {},
+                                   std::optional<std::int64_t> accessLinesDropped = {});  // nothing: there is no access log
 
  private:
   using Names = std::set<std::string>;

@@ -27,12 +27,15 @@ struct ServeOptions {
   std::string runtime;                       // ONNX Runtime's shared library
   std::string worker;                        // the worker's binary; empty: this one
   std::string record;                        // a new file for what the stations are told and answer (`coterie replay`); empty: none
+  std::string accessLog;                     // a file for a line about each answered inference request; empty: none
   std::optional<CpuSet> reserved;            // CPUs for Coterie itself; not set: none below 8 CPUs
   Actuator actuator{Actuator::Auto};         // how CPU sets are enforced
   bool sandbox{true};                        // off only for debuggers and sanitizer builds
   Bytes requestArena{256LL << 20};           // per service: memory for inputs under way; sparse
   Bytes auditLimit{256LL << 20};             // of the audit log, all its files together
   Bytes recordLimit{std::int64_t{1} << 30};  // of the record
+  std::int64_t authFailures{20};             // of one source address at once; then its keys are not looked at (429); 0: no limit
+  std::int64_t authFailuresPerSecond{2};     // of one source address after that
   Seconds drainGrace{20};                    // requests under way at the end get this long
   bool quiet{false};                         // no progress bars, no table
   // Of whom caches are divided, where the kernel can.

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +25,7 @@
 #include "serve/local_server.h"
 #include "serve/options.h"
 #include "serve/startup_view.h"
+#include "tenancy/authentication_limits.h"
 
 namespace coterie::serve {
 
@@ -43,8 +45,11 @@ struct Flags {
   std::string reserved;
   std::string actuator{"auto"};
   std::string cacheClasses{"auto"};
+  std::int64_t authFailures{ServeOptions{}.authFailures};
+  std::int64_t authFailuresPerSecond{ServeOptions{}.authFailuresPerSecond};
   std::int64_t drainSeconds{20};
   std::string record;
+  std::string accessLog;
   std::int64_t recordMegabytes{1024};
   std::int64_t auditMegabytes{256};
   std::string logLevel{"warning"};
@@ -102,7 +107,15 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   }
   if (flags.drainSeconds < 0 || flags.drainSeconds > 3600) return Error{Code::InvalidArgument, "BadOption", "--drain-seconds: 0 to 3600 is wanted"};
   options.drainGrace = Seconds(flags.drainSeconds);
+  constexpr std::int64_t kMost = tenancy::AuthenticationLimitOptions::kMost;
+  if (flags.authFailures < 0 || flags.authFailures > kMost)
+    return Error{Code::InvalidArgument, "BadOption", "--auth-failures: 0 (no limit) to 1000000 is wanted"};
+  if (flags.authFailuresPerSecond < 1 || flags.authFailuresPerSecond > kMost)
+    return Error{Code::InvalidArgument, "BadOption", "--auth-failures-per-second: 1 to 1000000 is wanted; for no limit, --auth-failures 0"};
+  options.authFailures = flags.authFailures;
+  options.authFailuresPerSecond = flags.authFailuresPerSecond;
   options.record = flags.record;
+  options.accessLog = flags.accessLog;
   if (flags.recordMegabytes < 1 || flags.recordMegabytes > (1 << 20))
     return Error{Code::InvalidArgument, "BadOption", "--record-megabytes: 1 to 1048576 is wanted"};
   options.recordLimit = Bytes(flags.recordMegabytes << 20);
@@ -116,6 +129,13 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
 
 log::Level levelOf(const std::string& name) {
   return name == "debug" ? log::Level::Debug : name == "info" ? log::Level::Info : name == "error" ? log::Level::Error : log::Level::Warning;
+}
+
+// A core dump would hold the keys of requests under way and the pepper. The workers set their own limit (process/sandbox.cc).
+Status forbidCoreDumps() {
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_CORE, &none) == 0) return {};
+  return Error{Code::Internal, "CoreLimit", std::string("core dumps cannot be switched off (RLIMIT_CORE): ") + std::strerror(errno)};
 }
 
 // One run of the server; the control loop is this thread.
@@ -197,6 +217,7 @@ int ServeRun::run() {
 
 int serve(cli::Context& context, const Flags& flags) {
   log::setLevel(levelOf(flags.logLevel));
+  if (const Status none = forbidCoreDumps(); !none) return context.fail(none.error());
   auto options = optionsOf(flags, context.stateFolder);
   if (!options) return context.usage(options.error().message);
   cli::Manifests manifests;
@@ -236,6 +257,15 @@ cli::Command serveCommand() {
            "ways of the last-level caches for tenants, where the kernel has them (resctrl); auto: those with an isolated service",
            &flags->cacheClasses,
            {"auto", "all", "off"}},
+          {"--access-log",
+           "a file for a line of JSON about each answered inference request: who, which service, status, bytes, times; made anew where it was moved "
+           "away",
+           &flags->accessLog,
+           {},
+           cli::Names::Files},
+          {"--auth-failures", "bad keys that one source address may show at once before its keys are not looked at any more (429); 0: no limit",
+           &flags->authFailures},
+          {"--auth-failures-per-second", "and per second after that", &flags->authFailuresPerSecond},
           {"--drain-seconds", "how long requests under way may take at the end", &flags->drainSeconds},
           {"--record",
            "a new file for every decision about whose request runs next, for `coterie replay`: names, sizes and times, nothing of what is in them",

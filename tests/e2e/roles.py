@@ -3,11 +3,13 @@
 import http.client
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 from harness import UnixConnection, bearer, case, check, key_file, main, need_runtime, within
 from objects import matrix, service, tenant
@@ -20,7 +22,7 @@ def prepare(context):
     server = context.main = context.server()
     for name in ("red", "blue"):
         context.generate(server.models / name, "add_one")
-    server.start("--drain-seconds", "5")
+    server.start("--drain-seconds", "5", "--access-log", server.folder / "access.log", "--log-level", "debug")
     server.apply(tenant("red"), tenant("blue"), service("red/one", "add_one.onnx", instances=1), service("blue/two", "add_one.onnx", instances=1))
     server.wait_ready("red/one", "blue/two")
     context.keys = {role: server.key("red", role) for role in ROLES}
@@ -235,6 +237,83 @@ def another_user_is_refused_at_the_socket(context):
     finally:
         for path, mode in before.items():
             path.chmod(mode)
+
+
+@case
+def a_flood_of_bad_keys_is_not_looked_at(context):
+    """And callers of the same address whose keys are good are not locked out."""
+    server = context.main
+    good, sixty = context.keys["infer"], 60
+    check(server.infer("one", good, matrix()).status == 200, "before")
+    answers = [server.request("POST", "/v2/repository/index", f"ctk_bad{number}") for number in range(sixty)]
+    seen = [answer.status for answer in answers]
+    check(set(seen) <= {401, 429} and seen.count(429) >= 10, f"{seen}")
+    limited = next(answer for answer in answers if answer.status == 429)
+    check(limited.headers["Coterie-Reason"] == limited.json["reason"] == "AuthenticationLimited" and int(limited.headers["Retry-After"]) >= 1, f"{limited}")
+    check(server.infer("one", good, matrix()).status == 200, "a good key beside the flood")
+    fresh = server.key("red")
+    within(5, "a new key once the flood is over", lambda: server.infer("one", fresh, matrix()).status == 200)
+    counted = re.search(r'^coterie_authentication_refused_total{reason="AuthenticationLimited"} (\S+)$', server.scrape(), re.M)
+    check(counted and float(counted.group(1)) >= seen.count(429), f"{counted and counted.group(0)}")
+    done = server.cli("serve", "--auth-failures-per-second", "0")
+    check(done.returncode == 2 and "--auth-failures-per-second: 1 to 1000000 is wanted" in done.stderr, f"{done}")
+
+
+@case
+def the_access_log_has_who_and_how_long_and_nothing_else(context):
+    server = context.main
+    path, moved = server.folder / "access.log", server.folder / "access.log.1"
+
+    def lines(file):
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    def line(file, request):
+        return within(5, f"{request} in {file.name}", lambda: file.exists() and next((entry for entry in lines(file) if entry["requestId"] == request), None))
+
+    key = context.keys["infer"]
+    answer = server.request("POST", "/v2/models/one/infer?secret=query", key, json.dumps(matrix()), {"X-Request-Id": "logged-1"})
+    check(answer.status == 200, f"{answer}")
+    entry = line(path, "logged-1")
+    check(list(entry) == ["time", "requestId", "tenant", "keyId", "service", "status", "reason", "bytesIn", "bytesOut", "queueMs", "runMs", "source"], f"{entry}")
+    wanted = {"tenant": "red", "keyId": key.split("_")[1], "service": "red/one", "status": 200, "reason": "", "source": "loopback"}
+    check({name: entry[name] for name in wanted} == wanted and entry["bytesIn"] > 0 and entry["bytesOut"] > 0 and entry["runMs"] > 0, f"{entry}")
+    check(server.infer("blue.two", key, matrix(), headers={"X-Request-Id": "logged-2"}).status == 404, "another's")
+    entry = line(path, "logged-2")
+    check((entry["status"], entry["reason"], entry["service"], entry["tenant"]) == (404, "UnknownModel", "", "red"), f"{entry}")
+    path.rename(moved)
+    within(5, "a new file", lambda: server.infer("one", key, matrix(), headers={"X-Request-Id": "logged-3"}).status == 200 and path.exists() and lines(path))
+    check(stat.S_IMODE(path.stat().st_mode) == 0o600, "others may read it")
+    text = path.read_text() + moved.read_text()
+    check("query" not in text and not any(part in text for each in context.keys.values() for part in (each, each.split("_")[2])),
+          "a query or a key is in the access log")
+    check("coterie_access_log_lines_dropped_total 0" in server.scrape(), "the metric")
+
+
+@case
+def secrets_are_nowhere_but_with_their_owners(context):
+    """Not in what the server prints at its most talkative, in its state, its logs, its metrics or what it tells administrators; and in no core dump."""
+    server = context.main
+    bad = "_".join([*context.keys["infer"].split("_")[:2], "Z" * 43, "abcdef"])
+    for key in (context.keys["infer"], bad):
+        server.infer("one", key, matrix())
+        server.admin("GET", "/admin/v1/whoami", key=key)
+    secrets = [key.split("_")[2].encode() for key in (*context.keys.values(), context.blue, bad)]
+    check(len(secrets) == 5 and all(len(secret) == 43 for secret in secrets), "the test's own secrets")
+    told = {f"coterie {' '.join(words)}": server.ok(*words).encode() for words in (
+        ("describe", "modelservice", "red/one"), ("describe", "tenant", "red"), ("explain", "red/one"), ("events",), ("key", "list"),
+        ("get", "tenants", "-o", "json"), ("get", "modelservices", "-o", "json"), ("logs", "red/one"))}
+    told["top"] = server.admin("GET", "/admin/v1/top").body
+    told["/metrics"] = server.scrape().encode()
+    for path in (*server.state.rglob("*"), server.output, server.errors, *server.folder.glob("access.log*")):
+        if path.is_file():
+            told[str(path)] = path.read_bytes()
+    check(any(path.endswith("keys.db") for path in told) and any("access.log" in path for path in told), f"{list(told)}")
+    found = [(name, secrets.index(secret)) for name, content in told.items() for secret in secrets if secret in content]
+    check(not found, f"secrets in {found}")
+    identity = context.keys["infer"].split("_")[1].encode()
+    check(sum(identity in content for content in told.values()) >= 3, "not even the key's id is found: this looks in the wrong places")
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    check(re.search(r"^Max core file size +0 +0 ", limits, re.M), limits)
 
 
 @case
