@@ -111,8 +111,8 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   call.tenant = caller->tenant;
   call.role = caller->role;
   ++call.tenant->counts.started;
-  if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
-    const Refused refused = refusedBy(*refusal);
+  if (const auto refusal = call.tenant->limits.start(call.now)) {
+    const Refused refused = refusedBy(*refusal, call.tenant->name, {});
     call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
     return context->respond(refusalResponse(refused, call.requestId, rng_));
   }
@@ -226,13 +226,13 @@ std::shared_ptr<Service> Gateway::Core::find(const Tenant& tenant, std::string_v
 }
 
 void Gateway::Core::refuse(Call& call, const Refused& refused) {
-  limits_.finish(call.tenant->id);
+  call.tenant->limits.finish();
   call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
   call.context->respond(refusalResponse(refused, call.requestId, rng_));
 }
 
 void Gateway::Core::answer(Call& call, std::string body) {
-  limits_.finish(call.tenant->id);
+  call.tenant->limits.finish();
   call.tenant->counts.answer(200, {});
   call.context->respond(jsonResponse(std::move(body), call.requestId));
 }
@@ -254,7 +254,7 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   Tenant& tenant = tenantNamed(name);
   tenant.removed = false;
   tenant.settings = settings;
-  limits_.setTenant(tenant.id, settings.quota);
+  tenant.limits.set(settings.quota);
   for (const auto& deployment : deployments_) {
     if (deployment->station.view().hasTenant(tenant.id)) tellStation(*deployment, tenant);
   }
@@ -285,6 +285,7 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   service->tenant = tenantNamed(settings.tenant).id;
   service->consumers.clear();
   for (const TenantName& consumer : settings.consumers) service->consumers.insert(tenantNamed(consumer).id);
+  limitsChanged(*service);
   Deployment* const before = service->current;
   if (before != nullptr && &before->backend == backend) {
     before->settingsChanged();
@@ -410,6 +411,7 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   GatewaySnapshot all;
   all.bufferedBytes = bufferedBytes_;
   all.unauthenticated = unauthenticated_;
+  all.limits = limitsOf();
   for (const auto& [name, service] : services_) {
     ServiceSnapshot row;
     row.name = name;
@@ -441,7 +443,7 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   std::sort(all.services.begin(), all.services.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& tenant : tenants_) {
     if (tenant->removed && tenant->counts.started == 0) continue;
-    all.tenants.push_back({tenant->name, tenant->counts, limits_.concurrent(tenant->id), limits_.queuedBytes(tenant->id).value});
+    all.tenants.push_back({tenant->name, tenant->counts, tenant->limits.concurrent(), tenant->limits.queuedBytes().value});
   }
   std::sort(all.tenants.begin(), all.tenants.end(), [](const auto& a, const auto& b) { return a.tenant < b.tenant; });
   return all;

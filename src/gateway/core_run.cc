@@ -64,6 +64,7 @@ void Gateway::Core::admit(Inference& inference) {
     const auto poisoned = crashes.refusal(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()), inference.queuedAt);
     if (poisoned) return refuse(inference, crashedModel(*poisoned));
   }
+  if (const auto refusal = enterQueue(inference)) return refuse(inference, *refusal);
   inference.service->callers[inference.tenant->id].bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
@@ -294,8 +295,7 @@ void Gateway::Core::runAgain(Deployment& deployment, const std::vector<Ticket>& 
     }
     inference.stage = Stage::Queued;
     inference.queuedAt = now();
-    inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
-    limits_.queueAgain(inference.tenant->id, Bytes(inference.charged));
+    enterQueueAgain(inference);
   }
   pump(deployment);
 }
@@ -328,6 +328,7 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
     return refuse(inference, unavailable("RetriesSpent", "the instance went away before it took this request, as did too many others lately"));
   Deployment& deployment = *inference.deployment;
   inference.queuedAt = now();
+  enterQueueAgain(inference);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
   pump(deployment);
@@ -416,10 +417,6 @@ void Gateway::Core::end(Inference& inference, int status, std::string_view reaso
     statistics.failedNanos += total.count();
   }
   if (inference.stage != Stage::Running && !inference.helping) release(inference);
-}
-
-void Gateway::Core::uncharge(Inference& inference) {
-  if (inference.charged > 0) limits_.unqueue(inference.tenant->id, Bytes(std::exchange(inference.charged, 0)));
 }
 
 void Gateway::Core::clientGone(Inference& inference) {

@@ -23,6 +23,7 @@
 #include "oip/infer_request.h"
 #include "ports/clock.h"
 #include "ports/model_backend.h"
+#include "tenancy/limits.h"
 
 namespace coterie::gateway {
 
@@ -33,6 +34,7 @@ struct Tenant {
   bool removed{false};
   std::int64_t buffered{0};  // of the gateway's buffered bytes, this tenant's
   RequestCounts counts;
+  tenancy::RequestLimiter limits;  // of all its requests
 };
 
 class Deployment;
@@ -45,9 +47,10 @@ struct Service {
   std::set<TenantId> consumers;  // beside it
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
-  std::map<TenantId, ServiceStatistics> callers;  // each tenant's own requests
-  RunCounts runs;                                 // of all callers together
-  CrashMemory crashes;                            // of the model that is loaded now
+  std::map<TenantId, ServiceStatistics> callers;       // each tenant's own requests
+  std::map<TenantId, tenancy::RequestLimiter> limits;  // of each tenant's own requests, by settings.tenantLimits
+  RunCounts runs;                                      // of all callers together
+  CrashMemory crashes;                                 // of the model that is loaded now
   RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
 
@@ -145,12 +148,15 @@ struct Inference {
   Deployment* deployment{nullptr};
   std::string model;  // as the caller wrote it
   std::string requestId;
-  std::string text;              // the JSON part, or (packed) the whole body
-  bool packed{false};            // came chunked or compressed, so it was read as a whole
-  std::uint64_t unpackLimit{0};  // of a compressed one
-  std::string lengthHeader;      // of a packed one: Inference-Header-Content-Length
-  std::int64_t buffered{0};      // bytes of its body, then of its answer, on the gateway's bound
-  std::int64_t charged{0};       // bytes on the tenant's queuedBytes
+  std::string text;                             // the JSON part, or (packed) the whole body
+  bool packed{false};                           // came chunked or compressed, so it was read as a whole
+  std::uint64_t unpackLimit{0};                 // of a compressed one
+  std::string lengthHeader;                     // of a packed one: Inference-Header-Content-Length
+  std::int64_t buffered{0};                     // bytes of its body, then of its answer, on the gateway's bound
+  std::int64_t charged{0};                      // bytes on the limits of queued bytes
+  std::int64_t held{0};                         // bytes on the limits of bytes in flight
+  bool queued{false};                           // on the limits of queued requests
+  tenancy::RequestLimiter* atService{nullptr};  // the tenant's limits at this service
   oip::InferRequest request;
   std::shared_ptr<InputCell> cell;
   std::vector<InputTensor> inputs;
