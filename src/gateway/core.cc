@@ -400,11 +400,24 @@ void Gateway::Core::tick() {
       continue;
     warm = true;
     if (service->current != nullptr) publishLoad(*service->current);
+    lookAtShares(*service);
   }
   if (warm && !ticking_) {
     ticking_ = true;
     tick_ = loop_.after(kTick, [this] { tick(); });
   }
+}
+
+void Gateway::Core::lookAtShares(Service& service) {
+  if (service.current == nullptr) return;
+  const dispatch::Station& station = service.current->station.view();
+  std::vector<FairShare::Look> looks;
+  for (const auto& [caller, statistics] : service.callers) {
+    const dispatch::TenantStats stats = station.stats(caller);
+    if (stats.queued + stats.inFlight > 0)
+      looks.push_back({caller, station.share(caller, service.current->stationService), stats.charged, stats.queued > 0});
+  }
+  service.shares.look(now(), looks);
 }
 
 GatewaySnapshot Gateway::Core::snapshot() const {
@@ -421,11 +434,13 @@ GatewaySnapshot Gateway::Core::snapshot() const {
       for (const auto& deployment : deployments_) {
         if (deployment->service == service) its.slotNanos += deployment->station.view().stats(caller).charged.count();
       }
+      its.entitledNanos = service->shares.entitled(caller).count();
       row.add(its);
       row.recentTotal.merge(statistics.recentTotal.read(now()));
       row.callers.push_back(std::move(its));
     }
     row.runs = service->runs;
+    row.jainPermille = service->shares.jainPermille();
     row.batching = service->settings.maxBatch > 1;
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);

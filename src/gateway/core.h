@@ -93,6 +93,7 @@ class Gateway::Core final : public DeploymentEvents {
   void retire(Deployment* deployment, std::function<void()> drained);
   void finishRetired(Deployment& deployment);
   void publishLoad(Deployment& deployment);
+  void lookAtShares(Service& service);
   void tick();
 
   // core_views.cc

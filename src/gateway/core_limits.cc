@@ -137,9 +137,10 @@ std::vector<LimitSnapshot> Gateway::Core::limitsOf() const {
   for (const auto& [name, service] : services_) {
     for (const auto& [caller, limiter] : service->limits) {
       const Tenant& tenant = *tenants_[static_cast<std::size_t>(caller.value)];
+      if (tenant.removed || !service->isFor(caller)) continue;
       auto uses = limiter.uses(now(), queuedTime(*service, tenant));
       std::erase_if(uses, [](const tenancy::LimitUse& use) { return use.limit == 0 && use.hits == 0; });
-      if (!uses.empty() && !tenant.removed) all.push_back({tenant.name, name, std::move(uses)});
+      if (!uses.empty()) all.push_back({tenant.name, name, std::move(uses)});
     }
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return std::tie(a.tenant, a.service) < std::tie(b.tenant, b.service); });

@@ -14,6 +14,7 @@
 
 #include "dispatch/recorded_station.h"
 #include "gateway/crash_memory.h"
+#include "gateway/fair_share.h"
 #include "gateway/gateway.h"
 #include "gateway/load.h"
 #include "gateway/retry_budget.h"
@@ -50,7 +51,8 @@ struct Service {
   std::map<TenantId, ServiceStatistics> callers;       // each tenant's own requests
   std::map<TenantId, tenancy::RequestLimiter> limits;  // of each tenant's own requests, by settings.tenantLimits
   RunCounts runs;                                      // of all callers together
-  CrashMemory crashes;                                 // of the model that is loaded now
+  FairShare shares;
+  CrashMemory crashes;  // of the model that is loaded now
   RetryBudget retries;
   Deployment* current{nullptr};  // takes new requests; null: nothing loaded
 

@@ -97,6 +97,7 @@ struct ServiceStatistics : CallFigures {
 
 struct CallerSnapshot : CallFigures {
   TenantName tenant;
+  std::int64_t entitledNanos{0};  // slot-time that it was entitled to while it had work (fair_share.h)
 };
 
 struct ServiceSnapshot : CallFigures {  // of all callers
@@ -104,8 +105,9 @@ struct ServiceSnapshot : CallFigures {  // of all callers
   TenantName tenant;  // whose it is
   std::vector<CallerSnapshot> callers;
   Histogram recentTotal;
-  RunCounts runs;        // of all callers together
-  bool batching{false};  // its spec asks for it
+  RunCounts runs;          // of all callers together
+  bool batching{false};    // its spec asks for it
+  int jainPermille{1000};  // fair_share.h
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};

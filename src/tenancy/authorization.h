@@ -35,11 +35,14 @@ enum class Kind : std::uint8_t {
   Event,
   Log,
   Usage,       // `coterie top`
+  Limit,       // of requests, with their use: `coterie limits`
+  Metrics,     // Prometheus' page
   Controller,  // the dynamic resource controller's switch
   Version,
 };
-inline constexpr std::array kAllKinds{Kind::Tenant,      Kind::ModelService, Kind::Key, Kind::Model, Kind::Statistics, Kind::Instance,
-                                      Kind::Explanation, Kind::Event,        Kind::Log, Kind::Usage, Kind::Controller, Kind::Version};
+inline constexpr std::array kAllKinds{Kind::Tenant,   Kind::ModelService, Kind::Key,        Kind::Model,  Kind::Statistics,
+                                      Kind::Instance, Kind::Explanation,  Kind::Event,      Kind::Log,    Kind::Usage,
+                                      Kind::Limit,    Kind::Metrics,      Kind::Controller, Kind::Version};
 
 enum class Reach : std::uint8_t {
   Senseless,  // no role: that is not done to things of this kind

@@ -34,6 +34,8 @@ const std::vector<Line> kDecided{
     {"Event", {"....", "o-oa", "o-oa", "....", "....", "....", "....", "....", "....", "...."}},
     {"Log", {"o-oa", "....", "o-oa", "....", "....", "....", "....", "....", "....", "...."}},
     {"Usage", {"o-oa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
+    {"Limit", {"....", "o-oa", "....", "....", "....", "....", "....", "....", "....", "...."}},
+    {"Metrics", {"o-oa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
     {"Controller", {"---a", "....", "....", "....", "---a", "....", "....", "....", "....", "...."}},
     {"Version", {"aaaa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
 };
@@ -140,6 +142,7 @@ TEST(Authorization, NamesAreReadAsTheyArePrinted) {
   for (const Role role : kAllRoles) EXPECT_EQ(roleNamed(roleName(role)), role);
   EXPECT_EQ(kindNamed("modelservices"), Kind::ModelService);
   EXPECT_EQ(kindNamed("statistics"), Kind::Statistics);
+  EXPECT_EQ(kindNamed("limits"), Kind::Limit);
   EXPECT_EQ(kindNamed("keyss"), std::nullopt);
   EXPECT_EQ(kindNamed(""), std::nullopt);
   EXPECT_EQ(verbNamed("GET"), std::nullopt);
