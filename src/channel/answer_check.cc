@@ -75,7 +75,7 @@ Error presentable(const Error& error) {
 
 bool sameSignature(const ModelSignature& a, const ModelSignature& b) {
   const auto same = [](const TensorSpec& x, const TensorSpec& y) {
-    return x.name == y.name && x.type == y.type && x.shape == y.shape && x.optional == y.optional;
+    return x.name == y.name && x.type == y.type && x.shape == y.shape && x.optional == y.optional && x.carries == y.carries;
   };
   return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same) &&
          std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(), same);

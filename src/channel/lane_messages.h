@@ -42,6 +42,15 @@ struct RunMessage {
   std::uint16_t outputCount{0};
   std::array<TensorPlace, kMaxPlaces> inputs{};  // the first member's, then the second's, ...
   std::array<std::uint16_t, kMaxTensors> outputs{};
+  // Of a sequence (then there is one member): what its last stateCount outputs are becomes the inputs stateInputs of its next run, in the worker.
+  // They are not answered.
+  std::uint64_t sequence{0};    // 0: of none
+  bool fresh{false};            // begins with zeros
+  bool end{false};              // keeps nothing
+  std::uint64_t stateBytes{0};  // the most that is kept of it
+  std::uint16_t stateCount{0};
+  std::array<std::uint16_t, kMaxTensors> stateInputs{};
+  [[nodiscard]] std::size_t answerCount() const { return outputCount - std::size_t{stateCount}; }
   [[nodiscard]] std::span<const TensorPlace> inputsOf(std::size_t member) const { return {inputs.data() + member * inputCount, inputCount}; }
 };
 
@@ -61,13 +70,20 @@ struct TerminateMessage {
   std::uint64_t generation{0};
 };
 
+// On the same socket: what is kept of that sequence is not needed any more.
+struct ForgetMessage {
+  std::uint64_t sequence{0};
+};
+
 // Bytes written, 0 if the buffer is too small.
 [[nodiscard]] std::size_t encode(const RunMessage& message, std::span<std::byte> buffer);
 [[nodiscard]] std::size_t encode(const AnswerMessage& message, std::span<std::byte> buffer);
 [[nodiscard]] std::size_t encode(const TerminateMessage& message, std::span<std::byte> buffer);
+[[nodiscard]] std::size_t encode(const ForgetMessage& message, std::span<std::byte> buffer);
 // False if the bytes are no such message; `message` is then unspecified.
 [[nodiscard]] bool decode(std::span<const std::byte> bytes, RunMessage& message);
 [[nodiscard]] bool decode(std::span<const std::byte> bytes, AnswerMessage& message);
 [[nodiscard]] bool decode(std::span<const std::byte> bytes, TerminateMessage& message);
+[[nodiscard]] bool decode(std::span<const std::byte> bytes, ForgetMessage& message);
 
 }  // namespace coterie::channel

@@ -172,6 +172,24 @@ Status place(const RunMember& member, std::span<TensorPlace> places) {
 }
 }  // namespace
 
+// The states are the last of the outputs.
+Status LocalBackend::addSequence(const std::optional<SequencePart>& part, RunMessage& message) const {
+  message.sequence = part ? part->handle : 0;
+  message.fresh = part && part->fresh;
+  message.end = part && part->end;
+  message.stateBytes = part ? static_cast<std::uint64_t>(std::max<std::int64_t>(part->most.value, 0)) : 0;
+  message.stateCount = 0;
+  if (!part) return {};
+  if (message.memberCount != 1) return badRequest("requests of sequences do not run as one");
+  for (std::size_t i = 0; i < signature_.outputs.size(); ++i) {
+    if (!signature_.outputs[i].isState()) continue;
+    if (message.outputCount == kMaxTensors) return badRequest("too many tensors in one run");
+    message.outputs[message.outputCount++] = static_cast<std::uint16_t>(i);
+    message.stateInputs[message.stateCount++] = static_cast<std::uint16_t>(signature_.outputs[i].carries);
+  }
+  return {};
+}
+
 // Fills outgoing_ from the request, as far as the request is sound. That members agree is the worker's to check: it is the one that joins them.
 Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
   const std::size_t members = request.members.size();
@@ -187,6 +205,7 @@ Status LocalBackend::prepare(Lane& lane, const RunRequest& request) {
     if (Status s = place(request.members[i], std::span(message.inputs).subspan(i * inputs, inputs)); !s.ok()) return s;
   }
   for (std::size_t i = 0; i < request.outputs.size(); ++i) message.outputs[i] = static_cast<std::uint16_t>(request.outputs[i]);
+  if (Status s = addSequence(request.sequence, message); !s.ok()) return s;
   lane.cell = lane.held[0] ? 1 : 0;  // one is always free: see finish()
   message.generation = lane.generation + 1;
   message.cellOffset = lane.instance->answers->cellOffset(lane.index, lane.cell);

@@ -84,6 +84,8 @@ class LocalBackend final : public ModelBackend {
   [[nodiscard]] Result<std::shared_ptr<InputCell>> allocate(std::size_t bytes) override { return RequestArena::allocate(arena_, bytes); }
   void run(const LaneRef& lane, RunRequest request, Completion completion) override;
   void terminate(const LaneRef& lane) override;
+  [[nodiscard]] bool keeps(InstanceId instance) const override;
+  void forget(InstanceId instance, std::uint64_t handle) override;
 
   [[nodiscard]] const RequestArena& arena() const { return *arena_; }
 
@@ -116,6 +118,7 @@ class LocalBackend final : public ModelBackend {
   void reject(Completion completion, Error error, bool neverStarted);
   [[nodiscard]] Result<std::unique_ptr<Answer>> makeAnswer(Lane& lane);
   [[nodiscard]] Status prepare(Lane& lane, const RunRequest& request);
+  [[nodiscard]] Status addSequence(const std::optional<SequencePart>& part, RunMessage& message) const;
 
   EventLoop& loop_;
   std::shared_ptr<RequestArena> arena_;

@@ -28,6 +28,21 @@ void LocalBackend::sendTerminate(Lane& lane) {
   (void)send(lane.instance->signals.get(), std::span<const std::byte>(message).first(size), Wait::No);
 }
 
+bool LocalBackend::keeps(InstanceId instance) const {
+  const auto found = instances_.find(instance);
+  return found != instances_.end() && !found->second->draining &&
+         std::all_of(found->second->lanes.begin(), found->second->lanes.end(), [](const Lane& lane) { return lane.open; });
+}
+
+void LocalBackend::forget(InstanceId instance, std::uint64_t handle) {
+  const auto found = instances_.find(instance);
+  if (found == instances_.end()) return;
+  std::array<std::byte, 32> message{};
+  const std::size_t size = encode(ForgetMessage{handle}, message);
+  // A worker that does not read its signals keeps some bytes too long, within its own memory limit.
+  (void)send(found->second->signals.get(), std::span<const std::byte>(message).first(size), Wait::No);
+}
+
 // Supervision only posts, so nothing changes under the caller.
 void LocalBackend::listenTo(Instance& instance) {
   if (instance.pid == 0 || options_.silentAfter.count() <= 0) return;

@@ -85,6 +85,45 @@ TEST(LaneMessages, TheLargestRunFitsAndLargerOnesAreRefused) {
   EXPECT_FALSE(ofMembers(kMaxMembers + 1));
 }
 
+TEST(LaneMessages, ASequencesPartComesBackAndOnlyThere) {
+  RunMessage run;
+  run.outputCount = 3;
+  run.outputs = {4, 1, 2};
+  run.sequence = 77;
+  run.end = true;
+  run.stateBytes = 1 << 20;
+  run.stateCount = 2;
+  run.stateInputs[0] = 5;
+  run.stateInputs[1] = 9;
+  std::vector<std::byte> buffer(kMaxLaneMessage);
+  const std::size_t size = encode(run, buffer);
+  ASSERT_GT(size, 0U);
+  RunMessage back;
+  ASSERT_TRUE(decode(std::span<const std::byte>(buffer).first(size), back));
+  EXPECT_EQ(back.sequence, 77U);
+  EXPECT_TRUE(back.end && !back.fresh);
+  EXPECT_EQ(back.stateBytes, 1U << 20U);
+  EXPECT_EQ(back.answerCount(), 1U);
+  EXPECT_EQ(back.stateInputs[1], 9);
+  for (std::size_t cut = 0; cut < size; ++cut) EXPECT_FALSE(decode(std::span<const std::byte>(buffer).first(cut), back)) << cut;
+  run.stateCount = 4;
+  EXPECT_FALSE(decode(std::span<const std::byte>(buffer).first(encode(run, buffer)), back)) << "more states than outputs";
+  run.stateCount = 0;
+  run.memberCount = 2;
+  EXPECT_EQ(encode(run, buffer), 0U) << "a batch is of no sequence";
+  run.memberCount = 1;
+  run.sequence = 0;
+  ASSERT_TRUE(decode(std::span<const std::byte>(buffer).first(encode(run, buffer)), back));
+  EXPECT_EQ(back.sequence, 0U);
+  EXPECT_EQ(back.stateCount, 0U) << "nothing is left of the message before";
+  ForgetMessage forget;
+  TerminateMessage terminate;
+  const std::size_t small = encode(ForgetMessage{9}, buffer);
+  ASSERT_TRUE(decode(std::span<const std::byte>(buffer).first(small), forget));
+  EXPECT_EQ(forget.sequence, 9U);
+  EXPECT_FALSE(decode(std::span<const std::byte>(buffer).first(small), terminate));
+}
+
 TEST(LaneMessages, AFailuresTextIsCutAndItsCodeIsChosenByUs) {
   AnswerMessage answer;
   answer.failed = true;

@@ -17,6 +17,7 @@ InstanceSpec InstanceReconciler::specOf(const ServiceRecord& record) const {
   spec.memoryLimit = record.memory.limit;
   spec.prepared = record.width.prepared;
   for (const auto& [input, shape] : record.service.spec.probeShapes) spec.probe.push_back({input, shape});
+  if (record.service.spec.stateful) spec.states = record.service.spec.stateful->states;
   if (config_.tenantUser) spec.uid = config_.tenantUser(*record.tenant);
   return spec;
 }

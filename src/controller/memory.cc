@@ -14,11 +14,12 @@ Bytes clamped(std::int64_t bytes) { return Bytes(std::clamp<std::int64_t>(bytes,
 
 Bytes estimatedNeed(const ModelFile& file) { return clamped(2 * (clamped(file.size.value) + clamped(file.externalSize.value)).value + 128'000'000); }
 
-MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& measured, Bytes wanted, int lanes, Bytes arena) {
+MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& measured, Bytes wanted, int lanes, Bytes arena, Bytes states) {
   MemoryNeed result;
   result.measured = measured.has_value();
   result.need =
       measured ? std::max(clamped(measured->peak.value), clamped(clamped(measured->steady.value).value + lanes * arena.value)) : estimatedNeed(file);
+  result.need = clamped(result.need.value + clamped(states.value).value);
   result.limit = wanted.value > 0 ? wanted : clamped(result.need.value + result.need.value / 5);
   const bool proven = measured && measured->provenLimit.value > 0 && wanted >= measured->provenLimit;
   if (wanted.value > 0 && wanted < result.need && !proven) result.missing = result.need - wanted;

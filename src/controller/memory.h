@@ -29,8 +29,9 @@ struct MemoryNeed {
 };
 
 [[nodiscard]] Bytes estimatedNeed(const ModelFile& file);
-// wanted: spec.memory; 0: none. lanes: own and loan lanes together; arena: what a lane may add.
-[[nodiscard]] MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& measured, Bytes wanted, int lanes, Bytes arena);
+// wanted: spec.memory; 0: none. lanes: own and loan lanes together; arena: what a lane may add; states: what sequences may add.
+[[nodiscard]] MemoryNeed memoryNeed(const ModelFile& file, const std::optional<Measurement>& measured, Bytes wanted, int lanes, Bytes arena,
+                                    Bytes states = Bytes(0));
 // What is known after one more start: the larger of both, and the least proven limit.
 [[nodiscard]] Measurement merged(const std::optional<Measurement>& before, const Measurement& now);
 [[nodiscard]] std::string memoryText(Bytes bytes);  // for people: "1.2 GiB", "300 MiB"

@@ -93,7 +93,8 @@ bool InstanceReconciler::admitFile(ServiceRecord& record, const TenantView& tena
   noteChangedFile(record, *answer);
   followModel(record);
   record.version = versionOf(record, *answer);
-  record.memory = memoryNeed(*answer, measurementOf(record, answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena);
+  record.memory = memoryNeed(*answer, measurementOf(record, answer->sha256), record.service.spec.memory, lanesOf(record), config_.laneArena,
+                             record.service.spec.stateful ? record.service.spec.stateful->memory : Bytes(0));
   return true;
 }
 
@@ -127,6 +128,9 @@ std::string InstanceReconciler::versionOf(const ServiceRecord& record, const Mod
   if (record.width.prepared) version += "|shared";
   if (record.width.inForce > 1) version += fmt::format("|threads={}", record.width.inForce);
   for (const auto& [input, shape] : record.service.spec.probeShapes) version += "|" + input + shapeText(shape);
+  if (record.service.spec.stateful) {
+    for (const auto& [output, input] : record.service.spec.stateful->states) version += "|" + output + ">" + input;
+  }
   return version;
 }
 

@@ -56,9 +56,10 @@ void InstanceReconciler::followModel(ServiceRecord& record) {
   width.inPlace = measurements_.inPlace(record.model.sha256, circumstancesOf(record));
 }
 
-// It has an objective, and may own several CPUs.
+// It has an objective, and may own several CPUs. Sequences would be lost with the instance that a change of the width replaces.
 bool InstanceReconciler::mayWiden(const ServiceRecord& record) const {
-  const bool wanted = config_.widths && record.service.spec.objective && !record.deleted && !record.invalid && record.tenant;
+  const bool wanted =
+      config_.widths && record.service.spec.objective && !record.deleted && !record.invalid && record.tenant && !record.service.spec.stateful;
   return wanted && mostCpusOf(record) > 1;
 }
 

@@ -43,6 +43,10 @@ std::int64_t SequenceTable::count(TenantId tenant, ServiceId service, bool lost)
 
 std::int64_t SequenceTable::live(TenantId tenant, ServiceId service) const { return count(tenant, service, false); }
 
+std::int64_t SequenceTable::live(ServiceId service) const {
+  return std::count_if(sequences_.begin(), sequences_.end(), [&](const auto& each) { return each.first.service == service && !each.second.lost; });
+}
+
 std::optional<SequenceRefusal> SequenceTable::arrive(const SequenceKey& key, const SequenceRequest& request, const SequenceLimits& limits,
                                                      Instant now) {
   auto at = sequences_.find(key);
@@ -54,8 +58,8 @@ std::optional<SequenceRefusal> SequenceTable::arrive(const SequenceKey& key, con
   }
   if (isLive && static_cast<std::int64_t>(at->second.waiting.size()) >= limits.maxWaiting) return SequenceRefusal::Backlog;
   if (!isLive) {
-    const std::int64_t then = live(key.tenant, key.service) + 1;
-    if (then > limits.maxSequences || limits.stateBytes * then > limits.maxBytes) return SequenceRefusal::Limit;
+    if (live(key.tenant, key.service) >= limits.maxSequences) return SequenceRefusal::Limit;
+    if (limits.stateBytes.value > 0 && live(key.service) >= limits.maxBytes.value / limits.stateBytes.value) return SequenceRefusal::Limit;
     at = sequences_.insert_or_assign(key, Sequence{}).first;
   }
   Sequence& sequence = at->second;
@@ -74,14 +78,27 @@ std::optional<SequenceTurn> SequenceTable::turn(const SequenceKey& key) const {
   return SequenceTurn{next.cookie, next.start, next.end, next.start ? std::nullopt : at->second.instance};
 }
 
-bool SequenceTable::run(const SequenceKey& key, InstanceId instance) {
+void SequenceTable::free(const SequenceKey& key, const Sequence& sequence) {
+  if (sequence.instance && sequence.handle != 0) freed_.push_back({key, *sequence.instance, sequence.handle});
+}
+
+std::optional<SequenceRun> SequenceTable::run(const SequenceKey& key, InstanceId instance) {
   const std::optional<SequenceTurn> next = turn(key);
-  if (!next || (next->instance && *next->instance != instance)) return false;
+  if (!next || (next->instance && *next->instance != instance)) return std::nullopt;
   Sequence& sequence = sequences_.find(key)->second;
+  if (next->fresh) {
+    free(key, sequence);
+    sequence.handle = ++handles_;
+  }
   sequence.running = sequence.waiting.front();
   sequence.waiting.pop_front();
   sequence.instance = instance;
-  return true;
+  return SequenceRun{sequence.handle, next->fresh, next->end};
+}
+
+std::optional<InstanceId> SequenceTable::instanceOf(const SequenceKey& key) const {
+  const auto at = sequences_.find(key);
+  return at == sequences_.end() ? std::nullopt : at->second.instance;
 }
 
 bool SequenceTable::finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown) {
@@ -89,6 +106,8 @@ bool SequenceTable::finish(const SequenceKey& key, bool succeeded, Instant now, 
   if (at == sequences_.end() || !at->second.running) return false;
   Sequence& sequence = at->second;
   const bool ended = sequence.running->end || (sequence.running->start && !succeeded);
+  // The instance has freed what ended well, and has nothing of a start that failed.
+  if (sequence.running->end && !sequence.running->start && !succeeded) free(key, sequence);
   sequence.running.reset();
   sequence.lastUse = now;
   if (ended) {
@@ -144,13 +163,21 @@ void SequenceTable::lose(InstanceId instance, Instant now, std::vector<std::uint
   }
 }
 
-void SequenceTable::expire(Instant now, std::vector<SequenceKey>& freed) {
+std::optional<Instant> SequenceTable::expire(Instant now) {
+  std::optional<Instant> next;
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     const Sequence& sequence = at->second;
-    const bool idle = !sequence.running && sequence.waiting.empty() && now - sequence.lastUse >= sequence.maxIdle;
-    if (idle && !sequence.lost) freed.push_back(at->first);
-    at = idle ? sequences_.erase(at) : std::next(at);
+    const bool quiet = !sequence.running && sequence.waiting.empty();
+    if (quiet && now - sequence.lastUse >= sequence.maxIdle) {
+      if (!sequence.lost) free(at->first, sequence);
+      at = sequences_.erase(at);
+      continue;
+    }
+    const Instant then = (quiet ? sequence.lastUse : now) + sequence.maxIdle;
+    if (!next || then < *next) next = then;
+    ++at;
   }
+  return next;
 }
 
 }  // namespace coterie::dispatch

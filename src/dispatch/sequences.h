@@ -6,10 +6,10 @@
 //   404 SequenceUnknown   never started, ended, or idle for longer than maxIdle
 //   409 SequenceLost      its instance went; remembered for maxIdle, at most maxSequences of a tenant and service (then unknown)
 // and by the caps on what a tenant has of a service
-//   429 SequenceLimit     maxSequences live, or their state would be more than maxBytes
+//   429 SequenceLimit     maxSequences of the tenant live, or the state of all tenants' would be more than maxBytes
 //   429 SequenceBacklog   maxWaiting requests wait in this sequence
-// Not used by the gateway yet; where a start moves a sequence to another instance, the state on the one before is the caller's to free.
-// Complexity: run, finish O(log sequences); a start O(the tenant's sequences of the service); lose and expire O(sequences). Errors: misuse (run of
+// Each start has a handle of its own, by which the instance keeps the state; what is not needed any more, and that the instance cannot know of, is
+// the caller's to free there (takeFreed). Complexity: run, finish O(log sequences); a start, lose and expire O(sequences). Errors: misuse (run of
 // what is not next) is ignored and false. Pure: time is an argument, instants may not go back. Thread-compatible.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -35,12 +36,12 @@ struct SequenceKey {
   friend auto operator<=>(const SequenceKey&, const SequenceKey&) = default;
 };
 
-struct SequenceLimits {  // of a tenant in a service
-  std::int64_t maxSequences{64};
-  Bytes stateBytes{};           // of one sequence, from the declared shapes
-  Bytes maxBytes{64LL << 20};   // of all states together
-  Nanos maxIdle{Seconds(300)};  // since its last request ended
-  std::int64_t maxWaiting{16};  // behind the one that runs, in one sequence
+struct SequenceLimits {           // of a service
+  std::int64_t maxSequences{64};  // of a tenant
+  Bytes stateBytes{};             // of one sequence
+  Bytes maxBytes{64LL << 20};     // of all tenants' together
+  Nanos maxIdle{Seconds(300)};    // since its last request ended
+  std::int64_t maxWaiting{16};    // behind the one that runs, in one sequence
 };
 
 enum class SequenceRefusal : std::uint8_t { Unknown, Lost, Limit, Backlog };
@@ -60,6 +61,18 @@ struct SequenceTurn {  // may be handed to the station now
   std::optional<InstanceId> instance;  // only there; none: anywhere
 };
 
+struct SequenceRun {
+  std::uint64_t handle{0};  // not 0
+  bool fresh{false};
+  bool end{false};
+};
+
+struct FreedState {
+  SequenceKey key;
+  InstanceId instance;
+  std::uint64_t handle{0};
+};
+
 class SequenceTable {
  public:
   // None: it is accepted, and runs when turn() names it.
@@ -67,8 +80,10 @@ class SequenceTable {
                                                       Instant now);
   // Who is next, if nothing of the sequence is in flight.
   [[nodiscard]] std::optional<SequenceTurn> turn(const SequenceKey& key) const;
-  // The next one goes to that instance; from now on the state is there. False: nobody's turn, or the state is elsewhere.
-  bool run(const SequenceKey& key, InstanceId instance);
+  // The next one goes to that instance; from now on the state is there. None: nobody's turn, or the state is elsewhere.
+  std::optional<SequenceRun> run(const SequenceKey& key, InstanceId instance);
+  // Where its state is, or will be once its first run has ended; none: nowhere yet.
+  [[nodiscard]] std::optional<InstanceId> instanceOf(const SequenceKey& key) const;
   // The one in flight ended. Failed: the state is as it was before it, so behind a failed start there is none: appends those that waited for it to
   // `unknown`. False: nothing was in flight.
   bool finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown);
@@ -77,18 +92,22 @@ class SequenceTable {
   // The instance went. Appends who waited for its state (answer 409 SequenceLost); the one in flight is the caller's own to answer. What waits from a
   // later start on goes on, elsewhere.
   void lose(InstanceId instance, Instant now, std::vector<std::uint64_t>& lost);
-  // Appends the sequences whose state is to be freed, idle for too long.
-  void expire(Instant now, std::vector<SequenceKey>& freed);
+  // Forgets those that were idle for too long. When the next one may be: nothing while none is known.
+  std::optional<Instant> expire(Instant now);
+  // States that the instances keep and nobody needs any more, since the last call.
+  [[nodiscard]] std::vector<FreedState> takeFreed() { return std::exchange(freed_, {}); }
 
   [[nodiscard]] std::int64_t live(TenantId tenant, ServiceId service) const;
+  [[nodiscard]] std::int64_t live(ServiceId service) const;  // O(sequences)
 
  private:
   struct Sequence {
     std::deque<SequenceRequest> waiting;
     std::optional<SequenceRequest> running;
     std::optional<InstanceId> instance;
-    bool open{false};  // the last accepted request did not end it
-    bool lost{false};  // only remembered
+    std::uint64_t handle{0};  // of its latest start that ran
+    bool open{false};         // the last accepted request did not end it
+    bool lost{false};         // only remembered
     Nanos maxIdle{};
     std::int64_t maxSequences{0};
     Instant lastUse{};
@@ -97,8 +116,11 @@ class SequenceTable {
 
   [[nodiscard]] std::int64_t count(TenantId tenant, ServiceId service, bool lost) const;
   bool remember(Sequences::iterator at, Instant now);  // as lost; false: there are too many, it is to be forgotten
+  void free(const SequenceKey& key, const Sequence& sequence);
 
   Sequences sequences_;
+  std::uint64_t handles_{0};
+  std::vector<FreedState> freed_;
 };
 
 }  // namespace coterie::dispatch

@@ -83,14 +83,14 @@ TEST_F(Sequences, AfterTheEndItIsUnknownAndNoLongerCounts) {
   EXPECT_EQ(table.live(TenantId(0), ServiceId(0)), 0);
 }
 
-TEST_F(Sequences, CapsAreOfOneTenantAlone) {
+TEST_F(Sequences, TheirNumberIsOneTenantsTheirBytesAreAllTenants) {
   limits.maxSequences = 1;
   started(key(0));
   EXPECT_EQ(arrive(key(0, "t"), kStart), SequenceRefusal::Limit);
   EXPECT_EQ(arrive(key(1, "t"), kStart), std::nullopt);
-  limits = {.stateBytes = Bytes(6), .maxBytes = Bytes(11)};
+  limits = {.stateBytes = Bytes(6), .maxBytes = Bytes(17)};
   EXPECT_EQ(arrive(key(0, "t"), kStart), SequenceRefusal::Limit);
-  limits.maxBytes = Bytes(12);
+  limits.maxBytes = Bytes(18);
   EXPECT_EQ(arrive(key(0, "t"), kStart), std::nullopt);
   limits.maxWaiting = 1;
   EXPECT_EQ(arrive(key(0, "t"), plain(2)), SequenceRefusal::Backlog);
@@ -98,11 +98,14 @@ TEST_F(Sequences, CapsAreOfOneTenantAlone) {
 
 TEST_F(Sequences, IdleIsFreedAtTheLimitAndThenUnknown) {
   started(key(0));
-  std::vector<SequenceKey> freed;
-  table.expire(now + limits.maxIdle - Nanos(1), freed);
-  EXPECT_TRUE(freed.empty());
-  table.expire(now + limits.maxIdle, freed);
-  EXPECT_EQ(freed, std::vector<SequenceKey>{key(0)});
+  EXPECT_EQ(table.expire(now + limits.maxIdle - Nanos(1)), now + limits.maxIdle);
+  EXPECT_TRUE(table.takeFreed().empty());
+  EXPECT_EQ(table.expire(now + limits.maxIdle), std::nullopt);
+  const std::vector<FreedState> freed = table.takeFreed();
+  ASSERT_EQ(freed.size(), 1u);
+  EXPECT_EQ(freed[0].key, key(0));
+  EXPECT_EQ(freed[0].instance, kOne);
+  EXPECT_TRUE(table.takeFreed().empty());
   EXPECT_EQ(arrive(key(0), plain(2)), SequenceRefusal::Unknown);
 }
 
@@ -124,17 +127,44 @@ TEST_F(Sequences, WhatCountedOnAStartThatLeftIsNotRunOnTheOldState) {
   EXPECT_EQ(arrive(key(0), plain(4)), std::nullopt);
 }
 
-// The oracle is the state itself: each instance keeps, by sequence, the cookie of who wrote last. Whoever is not a start must find there the request
-// accepted before it that did not leave; and all that were accepted end once.
+TEST_F(Sequences, AStartElsewhereLeavesNoStateBehind) {
+  started(key(0));
+  ASSERT_EQ(arrive(key(0), {true, false, 2}), std::nullopt);
+  const auto run = table.run(key(0), kTwo);
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->fresh);
+  const std::vector<FreedState> freed = table.takeFreed();
+  ASSERT_EQ(freed.size(), 1u);
+  EXPECT_EQ(freed[0].instance, kOne);
+  EXPECT_NE(freed[0].handle, run->handle);
+  EXPECT_EQ(table.instanceOf(key(0)), kTwo);
+}
+
+TEST_F(Sequences, AnEndThatFailedLeavesAStateToBeFreed) {
+  started(key(0));
+  ASSERT_EQ(arrive(key(0), {false, true, 2}), std::nullopt);
+  ASSERT_TRUE(table.run(key(0), kOne));
+  ASSERT_TRUE(table.finish(key(0), false, now, out));
+  EXPECT_EQ(table.takeFreed().size(), 1u);
+  EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
+}
+
+// The oracle is the state itself: each instance keeps, by handle, the cookie of who wrote last. Whoever is not a start must find there the request
+// accepted before it that did not leave; all that were accepted end once; and no instance keeps a state of no live sequence.
 TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     SequenceTable table;
     const SequenceLimits limits{.maxSequences = 3, .maxIdle = Millis(40), .maxWaiting = 4};
-    std::map<std::pair<InstanceId, SequenceKey>, std::uint64_t> state;
+    std::map<std::pair<InstanceId, std::uint64_t>, std::uint64_t> state;  // by instance and handle
     std::map<SequenceKey, std::vector<std::uint64_t>> order;
-    std::map<SequenceKey, std::pair<InstanceId, SequenceTurn>> running;
+    struct Running {
+      InstanceId instance;
+      SequenceRun run;
+      std::uint64_t cookie{0};
+    };
+    std::map<SequenceKey, Running> running;
     std::set<std::uint64_t> pending;
     Instant now{};
     const auto leave = [&](const std::vector<std::uint64_t>& gone) {
@@ -156,27 +186,32 @@ TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
         }
       } else if (what < 70) {
         const std::optional<SequenceTurn> turn = table.turn(of);
-        if (!turn || !table.run(of, turn->instance.value_or(instance))) continue;
-        const InstanceId at = turn->instance.value_or(instance);
+        const InstanceId at = turn ? turn->instance.value_or(instance) : instance;
+        const auto run = table.run(of, at);
+        ASSERT_EQ(run.has_value(), turn.has_value());
+        if (!run) continue;
         const std::vector<std::uint64_t>& all = order[of];
         const auto own = std::find(all.begin(), all.end(), turn->cookie);
         ASSERT_NE(own, all.end());
         if (!turn->fresh) {
           ASSERT_NE(own, all.begin());
-          ASSERT_EQ((state[{at, of}]), *std::prev(own));
+          ASSERT_EQ((state[{at, run->handle}]), *std::prev(own));
         }
-        ASSERT_TRUE(running.emplace(of, std::pair(at, *turn)).second);
+        ASSERT_TRUE(running.emplace(of, Running{at, *run, turn->cookie}).second);
       } else if (what < 92) {
         const auto at = running.find(of);
         const bool succeeded = rng.chance(85);
         ASSERT_EQ(table.finish(of, succeeded, now, gone), at != running.end());
         if (at == running.end()) continue;
-        if (succeeded) {
-          state[{at->second.first, of}] = at->second.second.cookie;
+        const auto& [where, run, cookie] = at->second;
+        if (succeeded && run.end) {
+          state.erase({where, run.handle});
+        } else if (succeeded) {
+          state[{where, run.handle}] = cookie;
         } else {
-          std::erase(order[of], at->second.second.cookie);
+          std::erase(order[of], cookie);
         }
-        ASSERT_EQ(pending.erase(at->second.second.cookie), 1u);
+        ASSERT_EQ(pending.erase(cookie), 1u);
         running.erase(at);
       } else if (what < 96) {
         const std::uint64_t cookie = order[of].empty() ? 0 : order[of].back();
@@ -184,13 +219,13 @@ TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
       } else if (what < 98) {
         table.lose(instance, now, gone);
         std::erase_if(state, [&](const auto& each) { return each.first.first == instance; });
-        std::erase_if(running, [&](const auto& each) { return each.second.first == instance && pending.erase(each.second.second.cookie) == 1; });
+        std::erase_if(running, [&](const auto& each) { return each.second.instance == instance && pending.erase(each.second.cookie) == 1; });
       } else {
-        std::vector<SequenceKey> freed;
-        table.expire(now, freed);
-        for (const SequenceKey& each : freed) std::erase_if(state, [&](const auto& held) { return held.first.second == each; });
+        static_cast<void>(table.expire(now));
       }
       leave(gone);
+      for (const FreedState& freed : table.takeFreed()) state.erase({freed.instance, freed.handle});
+      ASSERT_LE(static_cast<std::int64_t>(state.size()), table.live(ServiceId(0)));
       ASSERT_LE(table.live(of.tenant, of.service), limits.maxSequences);
     }
   }

@@ -442,6 +442,8 @@ GatewaySnapshot Gateway::Core::snapshot() const {
     row.runs = service->runs;
     row.jainPermille = service->shares.jainPermille();
     row.batching = service->settings.maxBatch > 1;
+    row.stateful = service->settings.sequences.has_value();
+    row.sequences = service->sequences.live(dispatch::ServiceId(0));
     row.ownCpuNanos = service->load->ownCpuNanos.load(std::memory_order_relaxed);
     row.loanCpuNanos = service->load->loanCpuNanos.load(std::memory_order_relaxed);
     for (const auto& deployment : deployments_) {

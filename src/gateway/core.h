@@ -1,8 +1,9 @@
-// The gateway's inside: one object, its functions in five files by stage of a request.
+// The gateway's inside: one object, its functions in six files by stage of a request.
 //   core.cc        tenants, services, who calls and what for; snapshot
 //   core_views.cc  metadata, lists, statistics
 //   core_infer.cc  an inference from its head to the queue
 //   core_limits.cc what a request takes of its tenant's limits, and gives back
+//   core_sequences.cc  requests of stateful models: their order, and the instance that keeps the state
 //   core_run.cc    from the queue to its answer: lanes, deadlines, crashes
 #pragma once
 
@@ -47,6 +48,7 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] GatewaySnapshot snapshot() const;
 
   void lanesChanged(Deployment& deployment) override;
+  void instanceWithoutLanes(Deployment& deployment, InstanceId instance) override;
 
  private:
   using Context = std::shared_ptr<http::RequestContext>;
@@ -151,6 +153,20 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::optional<Refused> enterQueue(Inference& inference);
   static void enterQueueAgain(Inference& inference);
   [[nodiscard]] std::vector<LimitSnapshot> limitsOf() const;
+
+  // core_sequences.cc
+  void joinSequence(Inference& inference);
+  [[nodiscard]] Refused sequenceRefused(const Inference& inference, dispatch::SequenceRefusal refusal) const;
+  void advance(Service& service, const dispatch::SequenceKey& key);
+  bool takeTurn(Inference& inference, InstanceId instance, RunRequest& request);
+  void finishSequence(Inference& inference, bool succeeded);
+  void leaveSequence(Inference& inference);
+  void loseSequences(Service& service, InstanceId instance);
+  void dismiss(const std::vector<std::uint64_t>& cookies, dispatch::SequenceRefusal refusal);
+  [[nodiscard]] bool keepsState(const Service& service, InstanceId instance) const;
+  void freeStates(Service& service);
+  void expireSequences(const std::shared_ptr<Service>& service);
+  void dropOverdueOrdered(Deployment& deployment);
 
   // core_run.cc
   void admit(Inference& inference);

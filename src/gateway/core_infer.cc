@@ -68,6 +68,8 @@ void Gateway::Core::release(Inference& inference) {
   inference.inputs.clear();
   inference.parts.clear();
   inference.handle = {};
+  inference.sequence.reset();
+  inference.part.reset();
   if (inference.text.capacity() > kKeptBuffer) std::string().swap(inference.text);  // assignment would keep the memory, and a slot lives long
   Deployment* const deployment = std::exchange(inference.deployment, nullptr);
   inference.service.reset();

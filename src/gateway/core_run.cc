@@ -66,6 +66,7 @@ void Gateway::Core::admit(Inference& inference) {
   }
   if (const auto refusal = enterQueue(inference)) return refuse(inference, *refusal);
   inference.service->callers[inference.tenant->id].bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
+  if (deployment.stateful()) return joinSequence(inference);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
   pump(deployment);
@@ -155,7 +156,7 @@ void Gateway::Core::enqueue(Inference& inference) {
 
 // What was running when an instance crashed, alone or with others, runs alone from then on.
 std::uint64_t Gateway::Core::batchKeyOf(Inference& inference) {
-  if (!inference.deployment->batches()) return 0;
+  if (!inference.deployment->batches() || inference.sequence) return 0;
   CrashMemory& crashes = inference.service->crashes;
   if (!crashes.empty(now()) && crashes.suspects(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()))) return 0;
   return batchKey(inference.inputs, inference.request.outputs);
@@ -192,10 +193,11 @@ void Gateway::Core::pump(Deployment& deployment) {
 // Those that the station put together run as one.
 void Gateway::Core::run(Deployment& deployment, std::span<const dispatch::Dispatch> together) {
   Lane& lane = deployment.lanes[together.front().slotCookie];
-  const Inference& first = *inferences_[together.front().cookie];
+  Inference& first = *inferences_[together.front().cookie];
+  RunRequest request;
+  if (first.sequence && !takeTurn(first, lane.info.ref.instance, request)) return;
   lane.terminating = false;
   ++(lane.info.laneClass == LaneClass::Own ? deployment.busyOwn : deployment.busyLoan);
-  RunRequest request;
   request.maxRun = deployment.service->settings.maxRun;
   request.members.reserve(together.size());
   request.outputs.reserve(first.request.outputs.size());
@@ -245,7 +247,10 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
   else if (!answers.ok())
     how = lane.terminating ? dispatch::Outcome::Cancelled : dispatch::Outcome::Failed;
   if (!outcome.neverStarted) countRun(*deployment.service, members, now() - first.dispatchedAt);
-  if (outcome.neverStarted || outcome.instanceCrashed) deployment.instanceLost(lane.info.ref.instance);
+  if (outcome.neverStarted || outcome.instanceCrashed) {
+    deployment.instanceLost(lane.info.ref.instance);
+    if (!keepsState(*deployment.service, first.instance)) loseSequences(*deployment.service, first.instance);
+  }
   if (members.size() > 1 && !answers.ok()) whatBatchesTeach(deployment, members.size(), first.instance, outcome, answers.error());
   if (deployment.station.completed(first.handle, {outcome.held, outcome.queuedForCpu, outcome.cpu}, how, now())) return runAgain(deployment, members);
 
@@ -253,6 +258,7 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
     Inference& inference = *at(member);
     inference.handle = {};
     inference.stage = Stage::Reading;  // neither queued nor running
+    if (inference.sequence) finishSequence(inference, answers.ok());
   }
   pump(deployment);
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -319,9 +325,13 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
     crashes.crashed(digest, inference.instance, now());
     if (inference.answered) return release(inference);
     if (const auto poisoned = crashes.refusal(digest, now())) return refuse(inference, crashedModel(*poisoned));
+    if (inference.part && !inference.part->fresh) return refuse(inference, sequenceRefused(inference, dispatch::SequenceRefusal::Lost));
     return refuse(inference, unavailable("InstanceCrashed", "the instance that ran this request crashed"));
   }
   if (inference.answered) return release(inference);
+  if (inference.part && !inference.part->fresh && !keepsState(*inference.service, inference.instance))
+    return refuse(inference, sequenceRefused(inference, dispatch::SequenceRefusal::Lost));
+  if (inference.part) return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
   if (std::exchange(inference.retried, true) || inference.deadline <= now())
     return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
   if (!inference.service->retries.take(now()))
@@ -416,6 +426,7 @@ void Gateway::Core::end(Inference& inference, int status, std::string_view reaso
   } else {
     statistics.failedNanos += total.count();
   }
+  if (inference.sequence && inference.stage != Stage::Running) leaveSequence(inference);
   if (inference.stage != Stage::Running && !inference.helping) release(inference);
 }
 
@@ -461,6 +472,7 @@ void Gateway::Core::onTimer(Deployment& deployment) {
       refuse(inference, deadlinePassed());
     }
   }
+  dropOverdueOrdered(deployment);
   const std::vector<std::uint32_t> waiting = deployment.waitingRoom;
   for (const std::uint32_t index : waiting) {
     Inference& inference = *inferences_[index];

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "gateway/service.h"
 #include "model/batching.h"
+#include "model/states.h"
 
 namespace coterie::gateway {
 
@@ -16,6 +17,9 @@ Deployment::Deployment(std::shared_ptr<Service> of, ModelBackend& runsOn, Deploy
       backend(runsOn),
       station(stationOptions(service->settings), service->name.path(), log),
       events_(events),
+      stateful_(
+          std::any_of(runsOn.signature().inputs.begin(), runsOn.signature().inputs.end(), [](const TensorSpec& input) { return input.isState(); })),
+      stateBytes_(stateBytes(runsOn.signature())),
       askedTogether_(service->settings.maxBatch),
       batchLimit_(mostInBatch(runsOn.signature())) {
   stationService = station.addService(serviceOptions());
@@ -30,6 +34,12 @@ void Deployment::settingsChanged() {
 }
 
 dispatch::ServiceOptions Deployment::serviceOptions() const { return {service->settings.weight, {}, service->settings.initialRun, mostTogether()}; }
+
+dispatch::SequenceLimits Deployment::sequenceLimits() const {
+  dispatch::SequenceLimits limits = service->settings.sequences.value_or(dispatch::SequenceLimits{});
+  if (limits.stateBytes.value == 0) limits.stateBytes = stateBytes_;
+  return limits;
+}
 
 void Deployment::sawRows(bool kept) {
   if (!kept) {
@@ -81,7 +91,10 @@ void Deployment::laneGone(const LaneRef& ref) {
   station.removeSlot(lane->slot);
   const bool last =
       std::none_of(lanes.begin(), lanes.end(), [&](const Lane& each) { return each.present && each.info.ref.instance == ref.instance; });
-  if (last) service->allowances.erase(ref.instance);  // instance ids are never used again
+  if (last) {
+    service->allowances.erase(ref.instance);  // instance ids are never used again
+    events_.instanceWithoutLanes(*this, ref.instance);
+  }
   events_.lanesChanged(*this);
 }
 

@@ -34,12 +34,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "dispatch/sequences.h"
 #include "gateway/load.h"
 #include "gateway/statistics.h"
 #include "http/server.h"
@@ -84,15 +86,17 @@ struct TenantSettings {
 
 struct ServiceSettings {
   TenantName tenant;
-  std::vector<TenantName> consumers;       // who may call it beside its tenant, and pays for it
-  bool everybody{false};                   // consumers are all tenants
-  RequestLimits tenantLimits;              // of each tenant's requests here, beside its own quota
-  std::int64_t weight{100};                // within the tenant
-  Nanos deadline{Seconds(30)};             // of requests that name none: 10 x objective, or 30 s
-  Nanos maxRun{Seconds(300)};              // on a lane; then it is told to stop, and killed a second later
-  Nanos objective{};                       // 0: none; for withinObjective
-  Nanos initialRun{Millis(10)};            // run time before anything was measured: the probe's mean
-  int maxBatch{1};                         // requests that may run as one, where the model can (batching.h); 1: none
+  std::vector<TenantName> consumers;  // who may call it beside its tenant, and pays for it
+  bool everybody{false};              // consumers are all tenants
+  RequestLimits tenantLimits;         // of each tenant's requests here, beside its own quota
+  std::int64_t weight{100};           // within the tenant
+  Nanos deadline{Seconds(30)};        // of requests that name none: 10 x objective, or 30 s
+  Nanos maxRun{Seconds(300)};         // on a lane; then it is told to stop, and killed a second later
+  Nanos objective{};                  // 0: none; for withinObjective
+  Nanos initialRun{Millis(10)};       // run time before anything was measured: the probe's mean
+  int maxBatch{1};                    // requests that may run as one, where the model can (batching.h); 1: none
+  // Of a stateful service. stateBytes 0: what the states have at their start.
+  std::optional<dispatch::SequenceLimits> sequences;
   Nanos waitForInstance{Seconds(5)};       // in the waiting room
   Instant noInstanceBefore{};              // known by the supervisor (restart back-off): who cannot wait until then gets its 503 at once
   std::int64_t maxQueuedRequests{10'000};  // waiting room included

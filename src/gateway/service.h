@@ -54,7 +54,9 @@ struct Service {
   FairShare shares;
   CrashMemory crashes;  // of the model that is loaded now
   RetryBudget retries;
-  Deployment* current{nullptr};  // takes new requests; null: nothing loaded
+  dispatch::SequenceTable sequences;           // of a stateful one
+  std::optional<TimerHandle> sequencesExpire;  // none: there are no sequences
+  Deployment* current{nullptr};                // takes new requests; null: nothing loaded
 
   [[nodiscard]] bool isFor(TenantId caller) const { return caller == tenant || settings.everybody || consumers.count(caller) > 0; }
 };
@@ -74,6 +76,7 @@ class DeploymentEvents {
  public:
   virtual ~DeploymentEvents() = default;
   virtual void lanesChanged(Deployment& deployment) = 0;
+  virtual void instanceWithoutLanes(Deployment& deployment, InstanceId instance) = 0;
 };
 
 // One backend of a service, with the station that orders its requests. A replaced one stays until it has finished what it holds.
@@ -91,6 +94,9 @@ class Deployment final : public ModelBackend::Listener {
   void settingsChanged();
   // Its requests may run as one, now or later: they are given keys.
   [[nodiscard]] bool batches() const { return std::min(service->settings.maxBatch, batchLimit_) > 1; }
+  // Its model carries a state from request to request.
+  [[nodiscard]] bool stateful() const { return stateful_; }
+  [[nodiscard]] dispatch::SequenceLimits sequenceLimits() const;
   // What a request that ran alone showed: whether each output has the rows of the inputs. Nothing runs as one before that was seen, and nothing any
   // more once it was otherwise: of a batch, an output of another meaning might have the right number by chance.
   void sawRows(bool kept);
@@ -113,6 +119,7 @@ class Deployment final : public ModelBackend::Listener {
   std::vector<Lane> lanes;                 // by slot cookie; places are reused
   std::vector<std::uint32_t> waitingRoom;  // inferences without an open lane, oldest first
   std::int64_t waitingBytes{0};
+  std::vector<std::uint32_t> ordered;  // inferences that wait for those of their sequence before them
   std::int64_t busyOwn{0};
   std::int64_t busyLoan{0};
   std::int64_t attached{0};  // inferences that hold a cell or wait here
@@ -128,6 +135,8 @@ class Deployment final : public ModelBackend::Listener {
   [[nodiscard]] int mostTogether() const { return rowsSeen_ ? std::max(1, std::min(service->settings.maxBatch, batchLimit_)) : 1; }
 
   DeploymentEvents& events_;
+  bool stateful_;
+  Bytes stateBytes_;
   int askedTogether_{1};  // by the settings
   int batchLimit_{1};
   bool rowsSeen_{false};
@@ -137,7 +146,8 @@ class Deployment final : public ModelBackend::Listener {
   int openLoan_{0};
 };
 
-enum class Stage : std::uint8_t { Free, Reading, Waiting, Queued, Running };
+// Ordered: behind others of its sequence.
+enum class Stage : std::uint8_t { Free, Reading, Ordered, Waiting, Queued, Running };
 
 // One inference from its head to its end. Reused with its buffers; `generation` tells a late callback that it comes too late.
 struct Inference {
@@ -165,6 +175,8 @@ struct Inference {
   std::vector<std::span<std::byte>> parts;
   std::uint64_t elements{0};
   dispatch::RequestHandle handle;
+  std::optional<dispatch::SequenceKey> sequence;  // that it has a place in: until it left, or its run has ended
+  std::optional<dispatch::SequenceRun> part;      // of the sequence, once it ran
   std::uint32_t lane{0};
   InstanceId instance;  // where it runs, or ran last
   Instant arrived{};

@@ -108,6 +108,8 @@ struct ServiceSnapshot : CallFigures {  // of all callers
   RunCounts runs;          // of all callers together
   bool batching{false};    // its spec asks for it
   int jainPermille{1000};  // fair_share.h
+  bool stateful{false};
+  std::int64_t sequences{0};  // begun and not ended, of all callers
   std::int64_t queued{0};
   std::int64_t queuedBytes{0};
   std::int64_t inFlight{0};

@@ -66,13 +66,13 @@ Status CgroupV1Controller::makeLeaves(InstanceId id, CgroupLeaves& leaves) const
   for (const std::string& folder : {above, cpusetHome, cpusetLoans, cpuHome, cpuLoans}) {
     if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) return cgroupError("cannot make", folder, errno);
   }
+  // The tree's set, which has all that a leaf can have, is one scheduling domain; whatever asked for one, too, would have them made anew at each
+  // write. So this comes first, while they are empty.
+  for (const std::string& folder : {above, cpusetHome, cpusetLoans}) static_cast<void>(writeText(folder + "/cpuset.sched_load_balance", "0"));
   for (const char* file : {"/cpuset.cpus", "/cpuset.mems"}) {
     if (const int error = writeText(above + file, readText(cpusetTree_ + file).value_or("")); error != 0)
       return cgroupError("cannot write", above + file, error);
   }
-  // The tree's set, which has all that a leaf can have, is one scheduling domain; a leaf that asked for one, too, would have them made anew at each
-  // write.
-  for (const std::string& folder : {above, cpusetHome, cpusetLoans}) static_cast<void>(writeText(folder + "/cpuset.sched_load_balance", "0"));
   if (const int error = writeText(cpuLoans + "/cpu.idle", "1"); error != 0) return cgroupError("cannot write", cpuLoans + "/cpu.idle", error);
   leaves.homeThreads = cpusetHome + "/tasks";
   leaves.loanThreads = cpusetLoans + "/tasks";

@@ -15,6 +15,7 @@
 #include "model/band.h"
 #include "model/ids.h"
 #include "model/isolation.h"
+#include "model/states.h"
 #include "model/tensor.h"
 
 namespace coterie {
@@ -75,6 +76,17 @@ struct Objective {
   double percentile{99};  // objective.percentile, 50..99.9
 };
 
+// stateful: the model carries a state from request to request of a sequence.
+struct StatefulSpec {
+  StatePairs states;              // stateful.states: output -> the input that it is of the sequence's next request
+  std::int64_t maxSequences{64};  // of one tenant at a time
+  Seconds maxIdle{300};           // stateful.idleSeconds: then a sequence is forgotten
+  std::int64_t maxWaiting{16};    // requests of one sequence that wait for the one before
+  Bytes stateMemory;              // of one sequence at most; 0: what the state has at its start
+  Bytes memory{64LL << 20};       // of all sequences together, beside what the model needs
+  friend bool operator==(const StatefulSpec&, const StatefulSpec&) = default;
+};
+
 struct ModelServiceSpec {
   std::string modelUri;  // model.uri: "file:relative/path.onnx", below the tenant's model root
   std::string sha256;    // model.sha256; empty: not checked, and a file replaced in place is rolled out when it is next looked at
@@ -88,6 +100,7 @@ struct ModelServiceSpec {
   Bytes memory;                                            // per instance, "512Mi"; 0: measured
   std::int64_t weight{100};                                // within the tenant
   int maxBatch{1};                                         // batching.maxRequests: so many may run as one, 1..64; 1: each alone
+  std::optional<StatefulSpec> stateful;                    // none: each request is by itself
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch
   std::vector<std::string> consumers;                      // tenants that may call it beside its own, and pay for it; "*": everybody
   RequestLimits tenantLimits;                              // of each tenant that calls it, beside that tenant's own quota

@@ -32,6 +32,10 @@ struct TensorSpec {
   ElementType type{ElementType::Fp32};
   Shape shape;  // kDynamic where the model leaves it open
   bool optional{false};
+  // State of a sequence: an output that becomes an input of the sequence's next request. Of either the other one's index in the signature, else -1.
+  // Who calls the model neither sends nor gets it (states.h).
+  int carries{-1};
+  [[nodiscard]] bool isState() const { return carries >= 0; }
 };
 
 struct ModelSignature {

@@ -186,6 +186,44 @@ int maxBatchField(Fields& spec) {
   return static_cast<int>(most.value_or(1));
 }
 
+void decodeStates(Fields& stateful, StatefulSpec& into) {
+  constexpr std::size_t kMostStates = 32;
+  if (stateful.require("states", "which output is which input of the sequence's next request: {output: input}") == nullptr) return;
+  const Fields states = stateful.map("states");
+  if (!states.present()) return;
+  if (states.members()->empty() || states.members()->size() > kMostStates)
+    return stateful.fault("states", "wanted 1 to " + std::to_string(kMostStates) + " outputs, each with the input that it becomes");
+  for (const auto& [output, value] : *states.members()) {
+    const std::string* input = value.asString();
+    if (input == nullptr || input->empty() || input->size() > 256 || output.empty() || output.size() > 256) {
+      stateful.faultAt(states.pathOf(output.substr(0, 100)), value.line, "wanted the name of the input that this output becomes");
+    } else {
+      into.states.emplace_back(output, *input);
+    }
+  }
+  std::sort(into.states.begin(), into.states.end());
+}
+
+// A sequence's state is in one instance, and so are the requests that need it.
+void decodeStateful(Fields& spec, ModelServiceSpec& into) {
+  Fields stateful = spec.map("stateful");
+  if (!stateful.present()) return;
+  StatefulSpec decoded;
+  decodeStates(stateful, decoded);
+  decoded.maxSequences = stateful.whole("maxSequences", {1, 1'000'000}).value_or(decoded.maxSequences);
+  decoded.maxIdle = Seconds(stateful.whole("idleSeconds", {1, 86'400}).value_or(decoded.maxIdle.count()));
+  decoded.maxWaiting = stateful.whole("maxWaiting", {1, 10'000}).value_or(decoded.maxWaiting);
+  decoded.stateMemory = bytesField(stateful, "stateMemory", Bytes(1), Zero::Refused, "limit of its own (it is what the state has at its start)");
+  const Bytes all = bytesField(stateful, "memory", Bytes(1), Zero::Refused, "limit of its own (it is 64Mi)");
+  if (all.value > 0) decoded.memory = all;
+  if (decoded.stateMemory > decoded.memory) stateful.fault("stateMemory", "one sequence's is more than that of all, stateful.memory");
+  stateful.finish();
+  if (into.maxInstances > 1 || into.instances.value_or(1) > 1)
+    spec.fault("maxInstances", "a stateful service runs one instance: its sequences' state is there. For more, apply it under several names");
+  if (into.maxBatch > 1) spec.fault("batching", "requests of sequences do not run as one: leave batching out, or stateful");
+  into.stateful = std::move(decoded);
+}
+
 }  // namespace
 
 std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, const std::string& path) {
@@ -226,6 +264,7 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     decoded.memory = bytesField(spec, "memory", Bytes(std::int64_t{16} << 20), Zero::Refused, "limit of its own (it is measured then)");
     decoded.weight = spec.whole("weight", {1, 10000}).value_or(100);
     decoded.maxBatch = maxBatchField(spec);
+    decodeStateful(spec, decoded);
     decoded.latencyCritical = latencyCriticalField(spec);
     decodeConsumers(spec, decoded);
     Fields tenantLimits = spec.map("tenantLimits");

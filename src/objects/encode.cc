@@ -57,6 +57,22 @@ Value encodeSpec(const TenantSpec& spec) {
   return value;
 }
 
+namespace {
+Value encodeStateful(const StatefulSpec& stateful) {
+  const StatefulSpec ordinary;
+  Value value = Value::emptyMap();
+  Value states = Value::emptyMap();
+  for (const auto& [output, input] : stateful.states) states.set(output, input);
+  value.set("states", std::move(states));
+  if (stateful.maxSequences != ordinary.maxSequences) value.set("maxSequences", stateful.maxSequences);
+  if (stateful.maxIdle != ordinary.maxIdle) value.set("idleSeconds", std::int64_t{stateful.maxIdle.count()});
+  if (stateful.maxWaiting != ordinary.maxWaiting) value.set("maxWaiting", stateful.maxWaiting);
+  if (stateful.stateMemory.value > 0) value.set("stateMemory", bytesText(stateful.stateMemory));
+  if (stateful.memory != ordinary.memory) value.set("memory", bytesText(stateful.memory));
+  return value;
+}
+}  // namespace
+
 Value encodeSpec(const ModelServiceSpec& spec) {
   Value value = Value::emptyMap();
   Value model = Value::emptyMap();
@@ -82,6 +98,7 @@ Value encodeSpec(const ModelServiceSpec& spec) {
     batching.set("maxRequests", spec.maxBatch);
     value.set("batching", std::move(batching));
   }
+  if (spec.stateful) value.set("stateful", encodeStateful(*spec.stateful));
   if (!spec.latencyCritical) value.set("serviceClass", "batch");
   if (!spec.consumers.empty()) {
     Value consumers = Value::emptyList();

@@ -142,6 +142,19 @@ const std::vector<Mistake>& mistakes() {
       {"batching as a word", service("  batching: on\n"), "6: spec.batching: wanted a map of fields, found text\n"},
       {"mistyped field of batching", service("  batching: {maxRequests: 4, maxRequest: 4}\n"),
        "6: spec.batching.maxRequest: unknown field; did you mean maxRequests?\n"},
+      {"a stateful model without its states", service("  stateful: {}\n"),
+       "6: spec.stateful.states: missing: which output is which input of the sequence's next request: {output: input}\n"},
+      {"no states", service("  stateful: {states: {}}\n"), "6: spec.stateful.states: wanted 1 to 32 outputs, each with the input that it becomes\n"},
+      {"a state that is no name", service("  stateful: {states: {hn: 1}}\n"),
+       "6: spec.stateful.states.hn: wanted the name of the input that this output becomes\n"},
+      {"states in two instances", service("  maxInstances: 2\n  stateful: {states: {hn: h}}\n"),
+       "6: spec.maxInstances: a stateful service runs one instance"},
+      {"sequences in batches", service("  stateful: {states: {hn: h}}\n  batching: {maxRequests: 4}\n"),
+       "7: spec.batching: requests of sequences do not run as one"},
+      {"one state larger than all", service("  stateful: {states: {hn: h}, stateMemory: 2Mi, memory: 1Mi}\n"),
+       "6: spec.stateful.stateMemory: one sequence's is more than that of all, stateful.memory\n"},
+      {"mistyped field of stateful", service("  stateful: {states: {hn: h}, idleSecond: 4}\n"),
+       "6: spec.stateful.idleSecond: unknown field; did you mean idleSeconds?\n"},
       {"a truth as text", tenant("  sharesBatches: \"yes\"\n"), "6: spec.sharesBatches: wanted true or false, found text\n"},
       {"sharing said of a service", service("  sharesBatches: true\n"), "6: spec.sharesBatches: unknown field\n"},
       {"open dimension in a probe", service("  probe: {shapes: {x: [1, -1]}}\n"), "6: spec.probe.shapes.x[1]: wanted a whole number of at least 1"},
@@ -307,6 +320,18 @@ ModelService randomService() {
   spec.memory = *rc::gen::arbitrary<bool>() ? Bytes(0) : Bytes(*rc::gen::inRange<std::int64_t>(16 << 20, 1LL << 40));
   spec.weight = *rc::gen::inRange(1, 10001);
   spec.maxBatch = *rc::gen::inRange(1, 65);
+  if (*rc::gen::inRange(0, 3) == 0) {
+    spec.minInstances = spec.maxInstances = spec.maxBatch = 1;
+    if (spec.instances) spec.instances = 1;
+    StatefulSpec& stateful = spec.stateful.emplace();
+    for (int i = *rc::gen::inRange(1, 4); i > 0; --i) stateful.states.emplace_back("out:" + std::to_string(i), "in:" + randomName());
+    std::sort(stateful.states.begin(), stateful.states.end());
+    stateful.maxSequences = *rc::gen::inRange(1, 1'000'001);
+    stateful.maxIdle = Seconds(*rc::gen::inRange(1, 86'401));
+    stateful.maxWaiting = *rc::gen::inRange(1, 10'001);
+    stateful.memory = Bytes(*rc::gen::inRange<std::int64_t>(1, 1LL << 40));
+    stateful.stateMemory = Bytes(*rc::gen::inRange<std::int64_t>(0, stateful.memory.value + 1));
+  }
   spec.latencyCritical = *rc::gen::arbitrary<bool>();
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) spec.consumers.push_back(randomName() + std::to_string(i));
   if (*rc::gen::inRange(0, 8) == 0) spec.consumers = {"*"};
@@ -349,6 +374,7 @@ void roundTrip(const Object& object) {
       RC_ASSERT(again.spec.probeShapes == object.spec.probeShapes && again.spec.latencyCritical == object.spec.latencyCritical);
       RC_ASSERT(again.spec.isolation == object.spec.isolation && again.spec.maxBatch == object.spec.maxBatch);
       RC_ASSERT(again.spec.tenantLimits == object.spec.tenantLimits);
+      RC_ASSERT(again.spec.stateful == object.spec.stateful);
     } else {
       RC_ASSERT(again.spec.namespaces == object.spec.namespaces && again.spec.weight == object.spec.weight);
       RC_ASSERT(again.spec.band == object.spec.band && again.spec.sharesBatches == object.spec.sharesBatches);

@@ -9,8 +9,10 @@ namespace {
 void tensors(JsonWriter& json, std::string_view field, const std::vector<TensorSpec>* specs) {
   json.field(field).open('[');
   if (specs != nullptr) {
-    for (const TensorSpec& spec : *specs)
+    for (const TensorSpec& spec : *specs) {
+      if (spec.isState()) continue;
       json.open('{').field("name").text(spec.name).field("datatype").text(elementTypeName(spec.type)).field("shape").shape(spec.shape).close('}');
+    }
   }
   json.close(']');
 }
@@ -22,6 +24,7 @@ void configTensors(JsonWriter& json, std::string_view field, const std::vector<T
   json.field(field).open('[');
   if (specs != nullptr) {
     for (const TensorSpec& spec : *specs) {
+      if (spec.isState()) continue;
       json.open('{')
           .field("name")
           .text(spec.name)

@@ -21,13 +21,15 @@ std::string describe(const TensorSpec& spec) {
 
 std::string list(const std::vector<TensorSpec>& specs) {
   std::string text;
-  for (const TensorSpec& spec : specs) text += (text.empty() ? "" : ", ") + describe(spec);
+  for (const TensorSpec& spec : specs) {
+    if (!spec.isState()) text += (text.empty() ? "" : ", ") + describe(spec);
+  }
   return text.empty() ? "none" : text;
 }
 
 int find(const std::vector<TensorSpec>& specs, const std::string& name) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].name == name) return static_cast<int>(i);
+    if (specs[i].name == name && !specs[i].isState()) return static_cast<int>(i);
   }
   return -1;
 }
@@ -125,7 +127,8 @@ Status checkAllPresent(const InferRequest& request, const ModelSignature& signat
     given[index] = true;
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (!given[i] && !signature.inputs[i].optional) return badRequest("MissingInput", "input " + describe(signature.inputs[i]) + " is missing");
+    if (!given[i] && !signature.inputs[i].optional && !signature.inputs[i].isState())
+      return badRequest("MissingInput", "input " + describe(signature.inputs[i]) + " is missing");
   }
   return {};
 }
@@ -141,6 +144,7 @@ Status resolveOutputs(const RawRequest& raw, const ModelSignature& signature, In
   const bool binaryDefault = raw.binaryOutput.value_or(false);
   if (raw.outputs.empty()) {
     for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
+      if (signature.outputs[i].isState()) continue;
       if (const Status ok = checkOutput(signature.outputs[i], binaryDefault); !ok) return ok;
       request.outputs.push_back({static_cast<int>(i), binaryDefault});
     }
@@ -210,6 +214,9 @@ Result<InferRequest> parseInferRequest(std::string_view json, const ModelSignatu
     constexpr std::uint64_t kLongest = 86'400'000'000;
     request.timeout = Micros(std::min(*raw.timeoutMicros, kLongest));
   }
+  request.sequence = std::move(read->sequence);
+  request.sequenceStart = raw.sequenceStart.value_or(false);
+  request.sequenceEnd = raw.sequenceEnd.value_or(false);
   return request;
 }
 
@@ -248,7 +255,9 @@ Result<InferRequest> rawInferRequest(const ModelSignature& signature, std::uint6
   input.shape = std::move(shape);
   request.inputs.push_back(std::move(input));
   if (const Status ok = layOut(request); !ok) return ok.error();
-  for (std::size_t i = 0; i < signature.outputs.size(); ++i) request.outputs.push_back({static_cast<int>(i), true});
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
+    if (!signature.outputs[i].isState()) request.outputs.push_back({static_cast<int>(i), true});
+  }
   return request;
 }
 

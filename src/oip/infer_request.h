@@ -10,8 +10,9 @@
 // rawInferRequest(). Untrusted input: depth, counts and ranks are bounded; products of shapes may not overflow; numbers beyond their type's range are
 // refused; bare NaN, Infinity and -Infinity are read as such. Unknown JSON members are ignored. FP16 and BF16 travel as binary only. Errors:
 // InvalidArgument with a message that names the tensor and the fix; Unimplemented for extensions that are not served (client shared memory,
-// classification). O(bytes). JSON data is read twice: for structure and count, then for values. Pure. Thread-compatible. Source: KServe Open
-// Inference Protocol v2, binary tensor data extension.
+// classification). What a stateful model carries from request to request (TensorSpec::isState) is no input or output of a request. O(bytes). JSON
+// data is read twice: for structure and count, then for values. Pure. Thread-compatible. Source: KServe Open Inference Protocol v2, binary tensor
+// data extension.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,7 @@ inline constexpr std::size_t kCellAlignment = 64;
 inline constexpr std::size_t kMaxTensors = 1024;    // inputs, and outputs asked for
 inline constexpr std::size_t kMaxParameters = 256;  // on the request
 inline constexpr std::size_t kMaxRank = 32;
+inline constexpr std::size_t kMaxSequenceId = 128;  // bytes
 
 enum class Source : std::uint8_t {
   Binary,      // bytes after the JSON header
@@ -59,6 +61,9 @@ struct InferRequest {
   std::vector<RequestOutput> outputs;  // in the order wanted; never empty for a model with outputs
   std::uint64_t cellBytes{0};
   std::optional<Micros> timeout;  // parameter `timeout`
+  std::string sequence;           // parameter `sequence_id`; empty: none
+  bool sequenceStart{false};
+  bool sequenceEnd{false};
 };
 
 // `binaryLength`: bytes that follow the JSON (Inference-Header-Content-Length given); nullopt: the body is JSON alone. `json` must outlive the

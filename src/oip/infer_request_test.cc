@@ -180,6 +180,44 @@ TEST(InferRequest, MembersInAnyOrderAndUnknownOnesIgnored) {
   EXPECT_EQ(request->id, "7");
   EXPECT_EQ(request->timeout, Micros(2000));
   EXPECT_FALSE(request->outputs.at(0).binary);
+  EXPECT_EQ(request->sequence, "a");
+  EXPECT_TRUE(request->sequenceStart);
+  EXPECT_FALSE(request->sequenceEnd);
+}
+
+TEST(InferRequest, ASequencesIdIsANumberOrAText) {
+  const auto parsed = [](const std::string& id) {
+    return parseInferRequest(
+        R"({"parameters":{"sequence_id":)" + id + R"(,"sequence_end":true},"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1,2,3]}]})",
+        image(), {});
+  };
+  for (const auto& [id, read] :
+       std::vector<std::pair<std::string, std::string>>{{"18446744073709551615", "18446744073709551615"},
+                                                        {"0", ""},
+                                                        {"\"\"", ""},
+                                                        {"\"a b\"", "a b"},
+                                                        {"\"" + std::string(kMaxSequenceId, 'x') + "\"", std::string(kMaxSequenceId, 'x')}}) {
+    const auto request = parsed(id);
+    ASSERT_TRUE(request.ok()) << id << request.error().message;
+    EXPECT_EQ(request->sequence, read);
+    EXPECT_TRUE(request->sequenceEnd);
+  }
+  for (const std::string& id : {std::string("-1"), std::string("1.5"), std::string("true"), "\"" + std::string(kMaxSequenceId + 1, 'x') + "\""})
+    EXPECT_EQ(parsed(id).error().reason, "MalformedRequest") << id;
+}
+
+TEST(InferRequest, AStateIsNeitherGivenNorAskedFor) {
+  ModelSignature signature{{{"x", ElementType::Fp32, {1}, false}, {"h", ElementType::Fp32, {1}, false, 1}},
+                           {{"y", ElementType::Fp32, {1}, false}, {"hn", ElementType::Fp32, {1}, false, 1}}};
+  const std::string x = R"({"name":"x","shape":[1],"datatype":"FP32","data":[1]})";
+  const auto request = parseInferRequest(R"({"inputs":[)" + x + "]}", signature, {});
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  ASSERT_EQ(request->outputs.size(), 1U);
+  EXPECT_EQ(request->outputs[0].output, 0);
+  EXPECT_EQ(parseInferRequest(R"({"inputs":[)" + x + R"(],"outputs":[{"name":"hn"}]})", signature, {}).error().reason, "UnknownOutput");
+  const auto given = parseInferRequest(R"({"inputs":[)" + x + R"(,{"name":"h","shape":[1],"datatype":"FP32","data":[1]}]})", signature, {});
+  EXPECT_EQ(given.error().reason, "UnknownInput");
+  EXPECT_EQ(given.error().message, "input \"h\" is not one of the model's; it takes \"x\" (FP32 [1])");
 }
 
 TEST(InferRequest, BinaryInputsAreLaidOutInOrderAt64Bytes) {

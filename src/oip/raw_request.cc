@@ -90,6 +90,7 @@ class Handler {
   bool outputParameter(const Scalar& value);
   bool wantUnsigned(const Scalar& value, std::optional<std::uint64_t>& out);
   bool wantBool(const Scalar& value, std::optional<bool>& out);
+  bool wantSequence(const Scalar& value);
 
   std::string_view json_;
   const rapidjson::MemoryStream& stream_;
@@ -272,10 +273,25 @@ bool Handler::wantBool(const Scalar& value, std::optional<bool>& out) {
   return out = value.boolean, true;
 }
 
+// A number or text; 0 and "" are none, as stock clients send them.
+bool Handler::wantSequence(const Scalar& value) {
+  if (value.kind == Kind::Text) {
+    if (value.text.size() > kMaxSequenceId) return fail("parameter \"sequence_id\" has more than " + std::to_string(kMaxSequenceId) + " bytes");
+    return request_.sequence.assign(value.text), true;
+  }
+  std::optional<std::uint64_t> number;
+  if (!wantUnsigned(value, number)) return false;
+  request_.sequence = *number == 0 ? std::string() : std::to_string(*number);
+  return true;
+}
+
 bool Handler::requestParameter(const Scalar& value) {
   if (parameter_ == "binary_data_output") return wantBool(value, request_.binaryOutput);
   if (parameter_ == "timeout") return wantUnsigned(value, request_.timeoutMicros);
-  return true;  // priority, sequence_id, headers and custom ones change nothing here
+  if (parameter_ == "sequence_id") return wantSequence(value);
+  if (parameter_ == "sequence_start") return wantBool(value, request_.sequenceStart);
+  if (parameter_ == "sequence_end") return wantBool(value, request_.sequenceEnd);
+  return true;  // priority, headers and custom ones change nothing here
 }
 
 bool Handler::inputParameter(const Scalar& value) {

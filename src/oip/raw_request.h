@@ -41,6 +41,8 @@ struct RawRequest {
   bool hasInputs{false};
   std::optional<bool> binaryOutput;
   std::optional<std::uint64_t> timeoutMicros;
+  std::string sequence;  // sequence_id as written; empty: none
+  std::optional<bool> sequenceStart, sequenceEnd;
 };
 
 [[nodiscard]] Result<RawRequest> readRequest(std::string_view json);

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/ids.h"
+#include "model/states.h"
 #include "model/tensor.h"
 
 namespace coterie {
@@ -46,6 +47,7 @@ struct InstanceSpec {
   bool spin{false};   // threads of a wide run wait busily between parts (what servers ship with; for comparisons)
   Bytes memoryLimit;  // 0: none
   std::vector<ProbeShape> probe;
+  StatePairs states;  // of sequences: marked in the signature; a model that has no such tensors is a failed load
   Seconds maxRun{300};
   std::uint32_t uid{0};   // the tenant's user when we are root; 0: stay as we are
   std::string modelRoot;  // modelPath is opened beneath it; empty: anywhere

@@ -56,12 +56,22 @@ struct RunMember {
   std::vector<InputTensor> inputs;
 };
 
+// A run in a sequence: the model's state inputs and outputs (TensorSpec::isState) are the instance's to keep under this handle, and are in neither
+// inputs nor outputs of the run.
+struct SequencePart {
+  std::uint64_t handle{0};  // not 0; never given to another sequence
+  bool fresh{false};        // the state is zeros; else it is what the last run under this handle left
+  bool end{false};          // nothing is kept after it, if it succeeds
+  Bytes most;               // more state than this is an error, and leaves what was kept
+};
+
 // One run. Of several members, at most mostInBatch(signature), the inputs are joined along the first dimension, in this order: they agree in which
 // inputs, in which order, and in all dimensions but the first; so is the answer joined, if the model does what it is taken to do.
 struct RunRequest {
-  std::vector<RunMember> members;  // at least one
-  std::vector<int> outputs;        // indices into the signature's outputs, in the order wanted
-  Nanos maxRun{};                  // the lane is terminated after this, killed a second later
+  std::vector<RunMember> members;        // at least one
+  std::vector<int> outputs;              // indices into the signature's outputs, in the order wanted
+  Nanos maxRun{};                        // the lane is terminated after this, killed a second later
+  std::optional<SequencePart> sequence;  // then there is one member
 };
 
 struct OutputTensor {
@@ -108,6 +118,10 @@ class ModelBackend {
   virtual void run(const LaneRef& lane, RunRequest request, Completion completion) = 0;
   // Ask a running lane to stop (client gone past dispatch, or deadline): the completion still comes when the worker confirms.
   virtual void terminate(const LaneRef& lane) = 0;
+  // The instance lives, and may be run on again even if it has no lane now: what it keeps of sequences is not lost.
+  [[nodiscard]] virtual bool keeps(InstanceId instance) const = 0;
+  // Nothing runs under this handle, and nobody needs its state any more. Unknown: nothing happens.
+  virtual void forget(InstanceId instance, std::uint64_t handle) = 0;
 };
 
 }  // namespace coterie

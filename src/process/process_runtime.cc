@@ -287,6 +287,7 @@ void ProcessRuntime::onReady(Instance& instance, std::span<const std::byte> mess
       !allThreads(decoded->loanLaneThreads) || !allThreads(decoded->serviceThreads)) {
     return killFor(instance, EndReason::ProtocolViolation, "it reported lanes or threads that it does not have");
   }
+  if (const auto fault = markStates(spec.states, decoded->signature)) return killFor(instance, EndReason::LoadFailed, *fault);
   const MemoryUse memory = memoryOf(instance.child.pid);
   // What its group was charged is what its limit is held against; its own figures count pages of files that others have in memory too.
   const std::int64_t charged = instance.memory.peak();

@@ -95,6 +95,11 @@ void Bridge::setService(const controller::GatewayService& service) {
   entry.settings.tenantLimits = spec.tenantLimits;
   entry.settings.weight = spec.weight;
   entry.settings.maxBatch = spec.maxBatch;
+  entry.settings.sequences.reset();
+  if (spec.stateful) {
+    const StatefulSpec& stateful = *spec.stateful;
+    entry.settings.sequences = {stateful.maxSequences, stateful.stateMemory, stateful.memory, stateful.maxIdle, stateful.maxWaiting};
+  }
   entry.settings.objective = spec.objective ? spec.objective->latency : Nanos{};
   entry.settings.deadline = spec.objective ? spec.objective->latency * kDeadlinesPerObjective : kDefaultDeadline;
   entry.settings.notReadyReason = service.notReadyReason;

@@ -118,6 +118,7 @@ void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
         service.jainPermille, Unit::Permille);
   gauge("coterie_requests_queued", "Requests that wait for a lane.", service.queued);
   gauge("coterie_queued_request_bytes", "Memory held by requests that wait.", service.queuedBytes, Unit::Bytes);
+  if (service.stateful) gauge("coterie_sequences", "Sequences that have begun and not ended, of stateful services.", service.sequences);
   gauge("coterie_requests_running", "Requests on lanes.", service.inFlight);
   gauge("coterie_own_lanes_open", "Own lanes that may take requests.", service.openOwnLanes);
   gauge("coterie_loan_lanes_open", "Loan lanes that may take requests.", service.openLoanLanes);

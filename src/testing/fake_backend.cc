@@ -91,6 +91,7 @@ void FakeBackend::terminate(const LaneRef& lane) {
 }
 
 void FakeBackend::addLane(int instance, int lane, LaneClass laneClass) {
+  gone_.erase(InstanceId(instance));
   lanes_.push_back({{InstanceId(instance), LaneId(lane)}, laneClass});
   if (listener_ != nullptr) listener_->laneReady(lanes_.back());
 }
@@ -140,7 +141,22 @@ void FakeBackend::finish(int instance, int lane) {
   const LaneRef ref{InstanceId(instance), LaneId(lane)};
   const Running& running = running_.at(ref);
   if (running.terminated) return complete(ref, {Error{Code::Cancelled, "Terminated", "the run was stopped"}, Micros(10), {}, Micros(10)});
+  if (running.request.sequence) keepState(ref.instance, *running.request.sequence);
   complete(ref, {echo(running.request), Micros(10), {}, Micros(10)});
+}
+
+void FakeBackend::keepState(InstanceId instance, const SequencePart& part) {
+  assert(part.handle != 0 && (part.fresh || states_.contains({instance, part.handle})));
+  if (part.end) {
+    states_.erase({instance, part.handle});
+  } else {
+    ++states_[{instance, part.handle}];
+  }
+}
+
+void FakeBackend::endInstance(int instance) {
+  gone_.insert(InstanceId(instance));
+  std::erase_if(states_, [&](const auto& each) { return each.first.first == InstanceId(instance); });
 }
 
 void FakeBackend::fail(int instance, int lane, Error error) {
@@ -148,12 +164,14 @@ void FakeBackend::fail(int instance, int lane, Error error) {
 }
 
 void FakeBackend::crash(int instance, int lane) {
+  endInstance(instance);
   complete({InstanceId(instance), LaneId(lane)},
            {Error{Code::Unavailable, "InstanceCrashed", "the worker died"}, Micros(10), {}, Micros(10), false, true});
   removeLane(instance, lane);
 }
 
 void FakeBackend::loseUnstarted(int instance, int lane) {
+  endInstance(instance);
   complete({InstanceId(instance), LaneId(lane)}, {Error{Code::Unavailable, "InstanceLost", "the worker went"}, {}, {}, {}, true, false});
   removeLane(instance, lane);
 }

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ports/clock.h"
@@ -35,6 +37,8 @@ class FakeBackend final : public ModelBackend {
   [[nodiscard]] Result<std::shared_ptr<InputCell>> allocate(std::size_t bytes) override;
   void run(const LaneRef& lane, RunRequest request, Completion completion) override;
   void terminate(const LaneRef& lane) override;
+  [[nodiscard]] bool keeps(InstanceId instance) const override { return !gone_.contains(instance); }
+  void forget(InstanceId instance, std::uint64_t handle) override { states_.erase({instance, handle}); }
 
   void addLane(int instance, int lane, LaneClass laneClass = LaneClass::Own);
   void removeLane(int instance, int lane);  // what runs there must have been finished
@@ -43,6 +47,9 @@ class FakeBackend final : public ModelBackend {
   void fail(int instance, int lane, Error error);
   void crash(int instance, int lane);          // in flight when the worker died; the lane goes
   void loseUnstarted(int instance, int lane);  // the worker went before it took the request; the lane goes
+  void endInstance(int instance);              // keeps nothing any more; its lanes are the test's to remove
+  // Of sequences: how many runs each state has seen, by instance and handle. A run that does not begin one and finds none is a failed assertion.
+  [[nodiscard]] const std::map<std::pair<InstanceId, std::uint64_t>, int>& states() const { return states_; }
 
   [[nodiscard]] const std::map<LaneRef, Running>& running() const { return running_; }
   [[nodiscard]] bool runs(int instance, int lane) const { return running_.contains({InstanceId(instance), LaneId(lane)}); }
@@ -53,6 +60,7 @@ class FakeBackend final : public ModelBackend {
 
  private:
   void complete(const LaneRef& lane, RunOutcome outcome);
+  void keepState(InstanceId instance, const SequencePart& part);
   [[nodiscard]] std::unique_ptr<Answer> echo(const RunRequest& request) const;
 
   EventLoop& loop_;
@@ -61,6 +69,8 @@ class FakeBackend final : public ModelBackend {
   Listener* listener_{nullptr};
   std::vector<LaneInfo> lanes_;
   std::map<LaneRef, Running> running_;
+  std::map<std::pair<InstanceId, std::uint64_t>, int> states_;
+  std::set<InstanceId> gone_;
   std::shared_ptr<std::size_t> cells_;
   std::shared_ptr<std::size_t> used_;
   std::shared_ptr<FakeBackend*> self_;

@@ -64,7 +64,8 @@ struct Start {
 };
 }  // namespace
 
-Lane::Lane(const LaneSetup& setup, const onnx::Session& session) : setup_(setup), signature_(session.signature()), runner_(session) {}
+Lane::Lane(const LaneSetup& setup, const onnx::Session& session, SequenceStates& states)
+    : setup_(setup), signature_(session.signature()), runner_(session), states_(states) {}
 
 Status Lane::start() {
   Start start;
@@ -128,13 +129,22 @@ Status Lane::runOne(Buffers& buffers) {
   if (request.cellOffset > setup_.answers.size() || request.cellBytes > setup_.answers.size() - request.cellOffset)
     return Error{Code::InvalidArgument, "BadRequest", "the answer's cell is outside its arena"};
   if (Status s = buffers.gather.join(request, setup_.requests, signature_, buffers.inputs); !s.ok()) return s;
+  std::shared_ptr<const SequenceState> state;
+  if (request.sequence != 0) {
+    auto taken = takeState(request, signature_, states_, buffers.inputs);
+    if (!taken.ok()) return taken.error();
+    state = std::move(*taken);
+  }
   buffers.wanted.assign(request.outputs.begin(), request.outputs.begin() + request.outputCount);
   const std::span<std::byte> cell = setup_.answers.subspan(request.cellOffset, request.cellBytes);
   Status ran = runner_.run(buffers.inputs, buffers.wanted, cell, buffers.outputs);
   buffers.gather.release();
   if (!ran.ok()) return ran;
+  if (request.sequence != 0) {
+    if (Status s = keepState(request, buffers.outputs, cell, states_); !s.ok()) return s;
+  }
   channel::AnswerMessage& answer = buffers.answer;
-  for (std::size_t i = 0; i < buffers.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < request.answerCount(); ++i) {
     const onnx::Output& output = buffers.outputs[i];
     channel::TensorPlace& place = answer.outputs[i];
     if (output.dims.size() > channel::kMaxRank) return Error{Code::Internal, "AnswerTooLarge", "an output has too many dimensions"};
@@ -144,7 +154,7 @@ Status Lane::runOne(Buffers& buffers) {
     place.length = output.length;
     std::copy(output.dims.begin(), output.dims.end(), place.dims.begin());
   }
-  answer.outputCount = request.outputCount;
+  answer.outputCount = static_cast<std::uint16_t>(request.answerCount());
   return {};
 }
 

@@ -2,9 +2,9 @@
 //
 // Nothing is handed over inside the worker: the thread that is woken by the request is the one that runs it, so growing is a matter of the gateway
 // sending to another lane, and a parked lane costs a blocked recv. A loan lane puts itself into SCHED_IDLE before anything else. Messages are checked
-// against the arenas; tensors against the signature by the runner. Several requests in one message run as one (gather.h). Two system calls of
-// transport a request, two to tell its cost (thread CPU time, run-queue wait), no allocation of ours. Thread rule: start() and terminate() from the
-// service thread.
+// against the arenas; tensors against the signature by the runner. Several requests in one message run as one (gather.h); one of a sequence runs on
+// the state that the one before left (sequence_states.h). Two system calls of transport a request, two to tell its cost (thread CPU time, run-queue
+// wait), no allocation of ours. Thread rule: start() and terminate() from the service thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "onnx/session.h"
 #include "ports/model_backend.h"
+#include "worker/sequence_states.h"
 
 namespace coterie::worker {
 
@@ -29,7 +30,7 @@ struct LaneSetup {
 
 class Lane {
  public:
-  Lane(const LaneSetup& setup, const onnx::Session& session);
+  Lane(const LaneSetup& setup, const onnx::Session& session, SequenceStates& states);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -51,6 +52,7 @@ class Lane {
   LaneSetup setup_;
   const ModelSignature& signature_;
   onnx::Runner runner_;
+  SequenceStates& states_;
   std::mutex mutex_;          // between the lane and terminate(); never held during a run
   std::uint64_t running_{0};  // generation; 0: none
   bool terminated_{false};

@@ -27,6 +27,7 @@
 #include "worker/model_file.h"
 #include "worker/prepared_model.h"
 #include "worker/probe.h"
+#include "worker/sequence_states.h"
 
 namespace coterie::worker {
 
@@ -49,6 +50,7 @@ struct Worker {
   ModelSource source;  // as long as a session may lie over it
   std::unique_ptr<onnx::Session> session;
   std::vector<WidthSpeed> speeds;
+  SequenceStates states;
   std::vector<std::unique_ptr<Lane>> lanes;
 };
 
@@ -173,7 +175,7 @@ Status startLanes(Worker& worker) {
     setup.socket = worker.sockets[i].get();
     setup.requests = worker.requests.bytes();
     setup.answers = worker.answers.bytes();
-    worker.lanes.push_back(std::make_unique<Lane>(setup, *worker.session));
+    worker.lanes.push_back(std::make_unique<Lane>(setup, *worker.session, worker.states));
     if (Status s = worker.lanes.back()->start(); !s.ok()) return s;
   }
   return {};
@@ -224,6 +226,13 @@ void sayReady(const Worker& worker) {
   (void)channel::send(kControlFd, channel::encode(ready), channel::Wait::Yes);
 }
 
+void onSignal(Worker& worker, std::span<const std::byte> bytes) {
+  channel::TerminateMessage terminate;
+  channel::ForgetMessage forget;
+  if (channel::decode(bytes, terminate) && terminate.lane < worker.lanes.size()) worker.lanes[terminate.lane]->terminate(terminate.generation);
+  if (channel::decode(bytes, forget)) worker.states.forget(forget.sequence);
+}
+
 // Until Stop, or until either side of the system is gone.
 void waitForEnd(Worker& worker) {
   std::vector<std::byte> buffer(channel::kMaxControlMessage);
@@ -242,10 +251,7 @@ void waitForEnd(Worker& worker) {
         watched[1].fd = -1;  // the gateway has let go; the supervisor decides
         continue;
       }
-      channel::TerminateMessage message;
-      if (received.outcome != channel::ReceiveOutcome::Message) continue;
-      if (!channel::decode(std::span<const std::byte>(buffer).first(received.size), message) || message.lane >= worker.lanes.size()) continue;
-      worker.lanes[message.lane]->terminate(message.generation);
+      if (received.outcome == channel::ReceiveOutcome::Message) onSignal(worker, std::span<const std::byte>(buffer).first(received.size));
     }
   }
 }

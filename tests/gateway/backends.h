@@ -30,6 +30,8 @@ class NullBackend final : public ModelBackend {
   [[nodiscard]] Result<std::shared_ptr<InputCell>> allocate(std::size_t bytes) override;
   void run(const LaneRef& lane, RunRequest request, Completion completion) override;
   void terminate(const LaneRef&) override {}
+  [[nodiscard]] bool keeps(InstanceId) const override { return true; }
+  void forget(InstanceId, std::uint64_t) override {}
 
  private:
   struct Pool {

@@ -124,7 +124,7 @@ void ClosedLoop::pump() {
       if (!alive.expired()) completed(lane, request, submitted, std::move(outcome));
     };
     counters_.began(lane, loop_.clock().now().time_since_epoch(), lanes_[lane].run);
-    backend_.run(lanes_[lane].ref, RunRequest{{{cell_, inputs_}}, outputs_, Seconds(300)}, std::move(answered));
+    backend_.run(lanes_[lane].ref, RunRequest{{{cell_, inputs_}}, outputs_, Seconds(300), {}}, std::move(answered));
   }
   pumping_ = false;
   const auto next = station_.nextEvent();
