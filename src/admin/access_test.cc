@@ -87,6 +87,9 @@ TEST_F(Access, EveryRouteAnswersEachRoleAsTheTableSays) {
       {"GET", "/admin/v1/whoami", "", {200, 200, 200, 200}},
       {"GET", "/admin/v1/can-i?verb=get&kind=Version", "", {200, 200, 200, 200}},
       {"GET", "/admin/v1/top", "", {200, 200, 403, 200}},
+      {"GET", "/admin/v1/limits", "", {200, 200, 403, 200}},
+      {"GET", "/admin/v1/limits?tenant=audio", "", {200, 200, 403, 200}},
+      {"GET", "/admin/v1/metrics", "", {200, 200, 403, 200}},
       {"GET", "/admin/v1/events", "", {200, 200, 403, 200}},
       {"GET", "/admin/v1/explain/audio/speech", "", {200, 200, 403, 200}},
       {"GET", "/admin/v1/instances/audio/speech", "", {200, 200, 403, 200}},
@@ -143,6 +146,7 @@ TEST_F(Access, WhatIsAnotherTenantsLooksAsIfItDidNotExist) {
       {"GET", "/admin/v1/logs/VICTIM/speech", ""},
       {"GET", "/admin/v1/events?namespace=VICTIM", ""},
       {"GET", "/admin/v1/keys?tenant=VICTIM", ""},
+      {"GET", "/admin/v1/limits?tenant=VICTIM", ""},
       {"POST", "/admin/v1/keys", R"({"tenant":"VICTIM"})"},
       {"POST", "/admin/v1/keys/VICTIM-id/rotate", "{}"},
       {"DELETE", "/admin/v1/keys/VICTIM-id", ""},
@@ -184,6 +188,10 @@ TEST_F(Access, ListingsHoldWhatIsTheCallersOwn) {
       (void)events_->append({0, 0, 0, 1, {"Tenant", "", name}, "Admitted", "it is admitted", Value()});
     }
     (void)events_->append({0, 0, 0, 1, {"Node", "", "here"}, "Planned", "a plan", Value()});
+    const auto rate = tenancy::LimitKind::RequestRate;
+    backend_.limitLines = {{TenantName("audio"), {}, {rate, 5, 5, 1, 2}},
+                           {TenantName("audio"), ServiceName{"video", "speech"}, {rate, 5, 5, 1, 2}},
+                           {TenantName("video"), ServiceName{"audio", "speech"}, {rate, 5, 5, 1, 2}}};
   });
   for (const std::string& key : {std::string("observe"), std::string("tenant-admin")}) {
     EXPECT_EQ(namesIn(as(key, "GET", api("/tenants"))), std::set<std::string>{"/audio"});
@@ -192,6 +200,10 @@ TEST_F(Access, ListingsHoldWhatIsTheCallersOwn) {
     ASSERT_EQ(top.services.size(), 1U);
     EXPECT_EQ(top.services[0].service.nameSpace, "audio");
     EXPECT_EQ(top.use, MilliCpu(300)) << "not what others use";
+    const auto limits = as(key, "GET", "/admin/v1/limits");
+    EXPECT_EQ(sizeOf(limits), 2U) << limits.body;
+    EXPECT_EQ(limits.body.find(R"("tenant":"video")"), std::string::npos) << limits.body;
+    EXPECT_EQ(as(key, "GET", "/admin/v1/metrics").body, "of audio");
     const auto events = as(key, "GET", "/admin/v1/events");
     EXPECT_EQ(sizeOf(events), 2U) << events.body;
     EXPECT_EQ(events.body.find("video"), std::string::npos);
@@ -199,6 +211,10 @@ TEST_F(Access, ListingsHoldWhatIsTheCallersOwn) {
     EXPECT_EQ(backend_.eyes, TenantName("audio")) << "so that it names nobody else's services";
   }
   EXPECT_EQ(namesIn(as("tenant-admin", "GET", "/admin/v1/keys")), std::set<std::string>{"audio-id"});
+  EXPECT_EQ(sizeOf(call("GET", "/admin/v1/limits")), 3U);
+  EXPECT_EQ(sizeOf(call("GET", "/admin/v1/limits?tenant=video")), 1U);
+  EXPECT_EQ(call("GET", "/admin/v1/limits?tenant=vixen").status, 404);
+  EXPECT_EQ(call("GET", "/admin/v1/metrics").body, "of all");
   EXPECT_EQ(sizeOf(call("GET", "/admin/v1/events")), 5U);
   EXPECT_EQ(namesIn(call("GET", "/admin/v1/keys")), (std::set<std::string>{"audio-id", "video-id"}));
   call("GET", "/admin/v1/explain/audio/speech");

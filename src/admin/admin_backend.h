@@ -17,6 +17,7 @@
 #include "model/ids.h"
 #include "model/isolation.h"
 #include "model/role.h"
+#include "tenancy/limits.h"
 
 namespace coterie::admin {
 
@@ -115,6 +116,13 @@ struct TopReport {
   std::vector<TopService> services;  // by name
 };
 
+// A limit of one tenant's requests: of all that it calls, or of its calls of one service.
+struct LimitLine {
+  TenantName tenant;
+  std::optional<ServiceName> service;
+  tenancy::LimitUse use;
+};
+
 struct LogLine {
   WallTime time;
   InstanceId instance;
@@ -158,6 +166,10 @@ class AdminBackend {
   [[nodiscard]] virtual Result<Explanation> explain(const ServiceName& service, const std::optional<TenantName>& eyes) const = 0;
   [[nodiscard]] virtual Result<std::vector<InstanceInfo>> instances(const ServiceName& service) const = 0;
   [[nodiscard]] virtual TopReport top() const = 0;
+  // Of all tenants: each one's own, also those that are not set; of services only those that are set or were met. By tenant, then service.
+  [[nodiscard]] virtual std::vector<LimitLine> limits() const = 0;
+  // Prometheus' page, of all or of one tenant.
+  [[nodiscard]] virtual std::string metrics(const std::optional<TenantName>& tenant) const = 0;
   // At most `most` lines written after `after`; without it, the last `most`.
   [[nodiscard]] virtual Result<LogPage> logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const = 0;
 

@@ -128,10 +128,34 @@ void AdminHandler::tellOfAll(const Request& request, const Caller& caller, const
   if (what == "top") return may(Verb::Get, Kind::Usage) ? answer(*request, encode(seenBy(Sight(caller.tenant(), store_), backend_.top()))) : void();
   if (what == "events") return may(isSet(*request, "watch") ? Verb::Watch : Verb::List, Kind::Event) ? tellEvents(request, caller) : void();
   if (what == "audit") return may(Verb::List, Kind::Audit) ? tellAudit(request, caller) : void();
+  if (what == "limits") return may(Verb::List, Kind::Limit) ? tellLimits(request, caller) : void();
+  if (what == "metrics") {
+    if (!may(Verb::Get, Kind::Metrics)) return;
+    http::Response page;
+    page.contentType = "text/plain; version=0.0.4; charset=utf-8";
+    page.body = backend_.metrics(caller.tenant());
+    return request->respond(std::move(page));
+  }
   if (what != "drc") return answer(*request, noSuchPath(*request));
   if (!may(Verb::Get, Kind::Controller)) return;
   Value value = Value::emptyMap();
   value.set("on", backend_.drc() == DrcMode::On);
+  answer(*request, value);
+}
+
+void AdminHandler::tellLimits(const Request& request, const Caller& caller) {
+  const auto named = http::queryParameter(request->head().query, "tenant");
+  const Sight sight(caller.tenant(), store_);
+  if (named) {
+    const TenantName tenant(*named);
+    if (!sight.tenant(tenant) || !store_.get({std::string(kTenantKind), "", *named}).ok()) return answer(*request, tenantNotFound(tenant));
+  }
+  Value list = Value::emptyList();
+  for (const LimitLine& line : backend_.limits()) {
+    if (sight.tenant(line.tenant) && (!named || line.tenant.value == *named)) list.push(encode(line));
+  }
+  Value value = Value::emptyMap();
+  value.set("items", std::move(list));
   answer(*request, value);
 }
 

@@ -9,6 +9,7 @@
 //   ?dryRun=All                    everything is checked, nothing is written
 // What a server tells, below /admin/v1 (forms: admin_backend.h, reports.h):
 //   GET version | top | explain/NS/NAME | instances/NS/NAME | drc     PUT drc {"on":bool}
+//   GET limits ?tenant=T   GET metrics (Prometheus' text form)
 //   GET events ?kind=&namespace=&name=&limit=N&after=SEQ&watch=1       lines if watched
 //   GET logs/NS/NAME ?tail=N&follow=1                                 lines of {"time","instance","text"}
 //   GET whoami   GET can-i ?verb=&kind=&namespace=&name=&tenant=&role=
@@ -63,6 +64,7 @@ class AdminHandler final : public http::RequestHandler {
   void tellOfAll(const Request& request, const Caller& caller, const std::string& what);
   void tellOfService(const Request& request, const Caller& caller, const std::string& what, const ServiceName& service);
   void switchController(const Request& request, const Caller& caller, const std::string& body);
+  void tellLimits(const Request& request, const Caller& caller);
   void tellEvents(const Request& request, const Caller& caller);
   void tellLogs(const Request& request, const Caller& caller, const ServiceName& service);
   [[nodiscard]] std::function<bool()> validity(const Caller& caller) const;

@@ -317,7 +317,7 @@ TEST(MergePatch, FollowsTheExamplesOfTheRfc) {
 
 TEST(Metrics, HealthAndReadiness) {
   Status ready = Error{Code::Unavailable, "Loading", "models are loading"};
-  MetricsHandler handler([] { return std::string("coterie_up 1\n"); }, [&] { return ready; });
+  MetricsHandler handler([](const auto&) { return std::string("coterie_up 1\n"); }, [&] { return ready; });
   http::TestServer server([&](const std::shared_ptr<http::RequestContext>& request) { handler.onRequest(request); });
   auto client = server.client();
   const auto metrics = client.request({"GET", "/metrics", {}, ""});
@@ -331,6 +331,49 @@ TEST(Metrics, HealthAndReadiness) {
   EXPECT_EQ(client.request({"GET", "/readyz", {}, ""})->status, 200);
   EXPECT_EQ(client.request({"POST", "/metrics", {}, ""})->status, 405);
   EXPECT_EQ(client.request({"GET", "/x", {}, ""})->status, 404);
+}
+
+// Which series a caller sees, by its key and by whether the listener asks for one.
+TEST(Metrics, WhoSeesWhat) {
+  const auto authenticate = [](std::string_view key) -> Result<identity::Identity> {
+    identity::Identity who;
+    who.tenant = TenantName("audio");
+    const auto role = roleNamed(key);
+    if (!role) return Error{Code::Unauthenticated, "InvalidKey", "no such key"};
+    who.role = *role;
+    return who;
+  };
+  const auto page = [](const std::optional<TenantName>& tenant) { return "of " + (tenant ? tenant->value : "all"); };
+  struct Case {
+    std::vector<std::pair<std::string, std::string>> headers;
+    int open;
+    int locked;
+    const char* page;  // if it is open
+  };
+  const std::vector<Case> cases{
+      {{}, 200, 401, "of all"},
+      {{{"Authorization", "Bearer observe"}}, 200, 200, "of audio"},
+      {{{"X-API-Key", "tenant-admin"}}, 200, 200, "of audio"},
+      {{{"Authorization", "Bearer infer"}}, 403, 403, "RoleForbids"},
+      {{{"Authorization", "Bearer wrong"}}, 401, 401, "InvalidKey"},
+      {{{"Authorization", "Basic cm9vdDo="}}, 401, 401, "NoKey"},
+      {{{"X-API-Key", ""}}, 401, 401, "NoKey"},
+      {{{"Authorization", "Bearer observe"}, {"Authorization", "Bearer observe"}}, 400, 400, "SeveralKeys"},
+  };
+  for (const MetricsDoor door : {MetricsDoor::Open, MetricsDoor::Key}) {
+    MetricsHandler handler(page, [] { return Status(); }, authenticate, door);
+    http::TestServer server([&](const std::shared_ptr<http::RequestContext>& request) { handler.onRequest(request); });
+    auto client = server.client();
+    for (const Case& each : cases) {
+      const auto response = client.request({"GET", "/metrics", each.headers, ""});
+      EXPECT_EQ(response->status, door == MetricsDoor::Open ? each.open : each.locked) << each.page;
+      if (response->status == each.open) {
+        EXPECT_NE(response->body.find(each.page), std::string::npos) << response->body;
+      }
+    }
+    EXPECT_EQ(client.request({"GET", "/healthz", {}, ""})->status, 200) << "for everybody";
+    EXPECT_EQ(client.request({"GET", "/readyz", {}, ""})->status, 200);
+  }
 }
 
 }  // namespace

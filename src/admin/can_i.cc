@@ -80,7 +80,8 @@ bool isOwn(const Subject& subject, const Question& question, const ObjectStore& 
   const Sight sight(subject.tenant, store);
   if (question.name.empty() && question.nameSpace.empty()) return true;
   switch (question.kind) {
-    case Kind::Tenant: return sight.tenant(TenantName(question.name));
+    case Kind::Tenant:
+    case Kind::Limit: return sight.tenant(TenantName(question.name));
     case Kind::Key: {
       const auto keys = backend.listKeys(subject.tenant);
       return std::any_of(keys.begin(), keys.end(), [&](const identity::KeyInfo& key) { return key.id == question.name; });
@@ -94,6 +95,7 @@ bool isOwn(const Subject& subject, const Question& question, const ObjectStore& 
     case Kind::Log: return sight.nameSpace(question.nameSpace);
     case Kind::Usage:
     case Kind::Audit:
+    case Kind::Metrics:
     case Kind::Controller:
     case Kind::Version: break;  // there is one
   }
@@ -101,7 +103,17 @@ bool isOwn(const Subject& subject, const Question& question, const ObjectStore& 
 }
 
 bool hasNamespace(Kind kind) {
-  return kind != Kind::Tenant && kind != Kind::Key && kind != Kind::Usage && kind != Kind::Audit && kind != Kind::Controller && kind != Kind::Version;
+  switch (kind) {
+    case Kind::Tenant:
+    case Kind::Key:
+    case Kind::Usage:
+    case Kind::Audit:
+    case Kind::Limit:
+    case Kind::Metrics:
+    case Kind::Controller:
+    case Kind::Version: return false;
+    default: return true;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "admin/reports.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,8 @@
 
 namespace coterie::admin {
 namespace {
+
+constexpr double kNanosPerSecond = 1e9;
 
 Value timeValue(WallTime time) { return time.micros == 0 ? Value() : Value(objects::timeText(time.micros)); }
 Value timeValue(const std::optional<WallTime>& time) { return time ? timeValue(*time) : Value(); }
@@ -282,6 +285,40 @@ TopReport decodeTop(const Value& value) {
     report.services.push_back(std::move(s));
   }
   return report;
+}
+
+Value encode(const LimitLine& line) {
+  const tenancy::LimitUse& use = line.use;
+  // Times in seconds, as objects say them.
+  const auto amount = [&](std::int64_t value) {
+    return use.kind == tenancy::LimitKind::QueuedTime ? Value(static_cast<double>(value) / kNanosPerSecond) : Value(value);
+  };
+  return Map()
+      .add("tenant", line.tenant.value)
+      .add("namespace", line.service ? Value(line.service->nameSpace) : Value())
+      .add("service", line.service ? Value(line.service->name) : Value())
+      .add("limit", std::string(tenancy::limitName(use.kind)))
+      .add("value", use.limit > 0 ? amount(use.limit) : Value())
+      .add("burst", use.burst > 0 ? Value(use.burst) : Value())
+      .add("used", amount(use.used))
+      .add("hits", use.hits)
+      .take();
+}
+
+LimitLine decodeLimit(const Value& value) {
+  LimitLine line;
+  line.tenant = TenantName(textAt(value, "tenant"));
+  if (value.find("service") != nullptr) line.service = ServiceName{textAt(value, "namespace"), textAt(value, "service")};
+  const std::string name = textAt(value, "limit");
+  for (const tenancy::LimitKind kind : tenancy::kAllLimits) {
+    if (tenancy::limitName(kind) == name) line.use.kind = kind;
+  }
+  const double unit = line.use.kind == tenancy::LimitKind::QueuedTime ? kNanosPerSecond : 1;
+  line.use.limit = std::llround(numberAt(value, "value") * unit);
+  line.use.used = std::llround(numberAt(value, "used") * unit);
+  line.use.burst = intAt(value, "burst");
+  line.use.hits = intAt(value, "hits");
+  return line;
 }
 
 Value encode(const LogLine& line) {

@@ -15,6 +15,7 @@ namespace coterie::admin {
 [[nodiscard]] Value encode(const Explanation& explanation, const std::vector<Event>& changes);
 [[nodiscard]] Value encode(const InstanceInfo& instance);
 [[nodiscard]] Value encode(const TopReport& report);
+[[nodiscard]] Value encode(const LimitLine& line);
 [[nodiscard]] Value encode(const LogLine& line);
 [[nodiscard]] Value encode(const Event& event);
 [[nodiscard]] Value encode(const identity::KeyInfo& key);
@@ -27,6 +28,7 @@ namespace coterie::admin {
 [[nodiscard]] Explanation decodeExplanation(const Value& value);
 [[nodiscard]] InstanceInfo decodeInstance(const Value& value);
 [[nodiscard]] TopReport decodeTop(const Value& value);
+[[nodiscard]] LimitLine decodeLimit(const Value& value);
 [[nodiscard]] LogLine decodeLogLine(const Value& value);
 [[nodiscard]] Event decodeEvent(const Value& value);
 [[nodiscard]] identity::KeyInfo decodeKey(const Value& value);

@@ -29,6 +29,8 @@ class ScriptedBackend final : public AdminBackend {
   }
   [[nodiscard]] Result<std::vector<InstanceInfo>> instances(const ServiceName&) const override { return std::vector<InstanceInfo>(2); }
   [[nodiscard]] TopReport top() const override { return TopReport{MilliCpu(2000), MilliCpu(1500), true, services}; }
+  [[nodiscard]] std::vector<LimitLine> limits() const override { return limitLines; }
+  [[nodiscard]] std::string metrics(const std::optional<TenantName>& tenant) const override { return "of " + (tenant ? tenant->value : "all"); }
   [[nodiscard]] Result<LogPage> logs(const ServiceName&, std::optional<std::uint64_t> after, std::size_t most) const override {
     LogPage page;
     for (std::uint64_t i = after.value_or(0); i < 5 && page.lines.size() < most; ++i)
@@ -87,6 +89,7 @@ class ScriptedBackend final : public AdminBackend {
   std::string gatewayUrl{"http://127.0.0.1:8000"};
   std::function<void(const ServiceName&)> onMeasured;  // between the read and the write of an update
   std::vector<TopService> services{TopService{}};      // of top()
+  std::vector<LimitLine> limitLines;
   DrcMode mode{DrcMode::On};
   std::vector<identity::KeyInfo> keys;
   std::map<std::string, identity::Identity, std::less<>> callers;  // what a key says who calls

@@ -147,6 +147,7 @@ struct GroupCounters {
   std::int64_t lanesMoved{0};  // starved loan lanes moved home
   Nanos used{};                // CPU time of all lanes
   Nanos borrowed{};            // of it, on others' CPUs
+  Nanos idle{};                // CPU time that it was entitled to, and that neither it nor a borrower used
   Nanos lent{};                // others' CPU time on this group's CPUs (shared out evenly over a borrower's loan CPUs)
 };
 

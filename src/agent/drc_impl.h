@@ -78,6 +78,8 @@ struct GroupRecord {
   std::vector<allocation::Reason> reasons;
   std::deque<PlacementChange> changes;
   GroupCounters counters;
+  Instant usedUntil{};  // up to here counters.idle is counted
+  Nanos usedBefore{};   // of the CPUs that it is entitled to, up to there: by itself and by borrowers
 };
 
 [[nodiscard]] inline bool isHomeStep(allocation::StepKind kind) {
@@ -224,6 +226,7 @@ class Drc::Impl {
   void rescueLanes(ContainerRecord& container);
   void moveLane(ContainerRecord& container, std::size_t lane, LanePlace place);
   void accountUse();
+  void accountIdle(GroupRecord& group);
   void accountLoan(const ContainerRecord& borrower, Nanos used);
 
   Ports ports_;

@@ -6,6 +6,10 @@
 
 namespace coterie::agent {
 
+namespace {
+constexpr Nanos kLongestUnaccounted = Seconds(10);
+}
+
 int Drc::Impl::loansAwake(GroupId group) const {
   int awake = 0;
   for (const auto& [id, container] : containers_) {
@@ -132,6 +136,18 @@ void Drc::Impl::accountUse() {
       if (!lane.atHome && used > Nanos{0}) accountLoan(container, used);
     }
   }
+  for (auto& [id, group] : groups_) accountIdle(group);
+}
+
+// What was owned between two looks, less what of it was used. The entitlement of now stands for the time since the last look, unless that is long
+// ago.
+void Drc::Impl::accountIdle(GroupRecord& group) {
+  const Instant now = ports_.loop.clock().now();
+  const Nanos used = group.counters.used - group.counters.borrowed + group.counters.lent;
+  const Nanos passed = now - std::exchange(group.usedUntil, now);
+  const Nanos more = used - std::exchange(group.usedBefore, used);
+  if (passed >= kLongestUnaccounted) return;  // the first look, or nobody looked
+  group.counters.idle += std::max(Nanos{0}, passed * group.entitlement.value / 1000 - more);
 }
 
 void Drc::Impl::accountLoan(const ContainerRecord& borrower, Nanos used) {

@@ -216,6 +216,26 @@ TEST(Drc, LentAndBorrowedTimeAgree) {
   EXPECT_EQ(owner.used, Nanos{100ms});
 }
 
+// Entitled to a CPU for a second, it used 100 ms of it, and a borrower 300.
+TEST(Drc, EntitledTimeThatNobodyUsedIsIdle) {
+  DrcRig rig(2);
+  rig.add(1, 10, 2, 1);
+  rig.add(2, 20, 2, 1);
+  rig.settle();
+  rig.queue(1, 50, 20ms);
+  rig.settle();
+  rig.loop.advance(1s);
+  const auto idle = [&](int group) { return rig.drc->explainGroup(GroupId(group))->counters.idle; };
+  ASSERT_EQ(rig.drc->explainGroup(GroupId(2))->entitlement, MilliCpu(1000));
+  const Nanos borrower = idle(1);
+  const Nanos owner = idle(2);
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(10)).loanLaneThreads[0], {300ms, false, false});
+  rig.kernel.setThreadUse(rig.processes.at(InstanceId(20)).ownLaneThreads[0], {100ms, false, false});
+  rig.loop.advance(1s);
+  EXPECT_EQ(idle(2) - owner, Nanos{600ms});
+  EXPECT_EQ(idle(1) - borrower, Nanos{1s}) << "what it borrowed is not of its own";
+}
+
 TEST(Drc, FrozenItPlansNothingAndCatchesUpAfterwards) {
   DrcRig rig(4);
   rig.add(1, 10);

@@ -148,5 +148,31 @@ TEST_F(CliAccess, PresetsAreAsDocumented) {
   EXPECT_EQ(rows, 2);
 }
 
+TEST_F(CliAccess, LimitsAreShownWithTheirUse) {
+  using tenancy::LimitKind;
+  applyAudio();
+  applyVideo();
+  onLoop([&] {
+    backend_.limitLines = {{TenantName("audio"), {}, {LimitKind::RequestRate, 50, 100, 7, 3}},
+                           {TenantName("audio"), {}, {LimitKind::QueuedBytes, 1 << 20, 0, 512, 0}},
+                           {TenantName("audio"), {}, {LimitKind::QueuedRequests, 0, 0, 4, 0}},
+                           {TenantName("audio"), ServiceName{"video", "clip"}, {LimitKind::QueuedTime, 2'500'000'000, 0, 1'250'000'000, 9}},
+                           {TenantName("video"), {}, {LimitKind::Concurrency, 5, 0, 5, 1}}};
+  });
+  EXPECT_EQ(run({"limits", "-n", "audio"}).out,
+            "TENANT  SERVICE     LIMIT              VALUE          USED  MET\n"
+            "audio   all         requestsPerSecond  50, burst 100  7     3\n"
+            "audio   all         queuedBytes        1Mi            512B  0\n"
+            "audio   all         queuedRequests     none           4     0\n"
+            "audio   video/clip  queuedSeconds      2.5            1.25  9\n");
+  EXPECT_NE(run({"limits"}).out.find("video   all         concurrentRequests"), std::string::npos) << run({"limits"}).out;
+  EXPECT_NE(run({"limits", "-o", "json"}).out.find("\"queuedSeconds\""), std::string::npos);
+  const std::string observer = keyFile(Role::Observe);
+  EXPECT_EQ(run({"--key-file", observer, "limits"}).out, run({"limits", "-n", "audio"}).out);
+  EXPECT_EQ(run({"--key-file", observer, "limits", "-n", "video"}).code, kNotFound);
+  EXPECT_EQ(run({"limits", "-n", "nobody"}).code, kNotFound);
+  EXPECT_EQ(run({"--key-file", keyFile(Role::Infer), "limits"}).code, kFailed);
+}
+
 }  // namespace
 }  // namespace coterie::cli

@@ -48,7 +48,7 @@ std::string queryOf(const Context& context, const CanIOptions& options) {
     nameSpace = name.substr(0, slash);
     name = name.substr(slash + 1);
   } else if (nameSpace.empty() && !name.empty() && tenancy::kindNamed(options.kind) != tenancy::Kind::Tenant &&
-             tenancy::kindNamed(options.kind) != tenancy::Kind::Key) {
+             tenancy::kindNamed(options.kind) != tenancy::Kind::Key && tenancy::kindNamed(options.kind) != tenancy::Kind::Limit) {
     nameSpace = namespaceOf(context, {}).value_or("");
   }
   std::string query;

@@ -26,8 +26,15 @@ struct Preset {
 
 std::array<Preset, 3> presets() {
   const auto mebibytes = [](std::int64_t count) { return Bytes(count * kMebibyte.value); };
-  return {{{"small", {MilliCpu(1000), mebibytes(1024), 3, 50, 16, mebibytes(64)}},
-           {"team", {MilliCpu(4000), mebibytes(8192), 20, 500, 64, mebibytes(256)}},
+  const auto requests = [&](std::int64_t perSecond, std::int64_t concurrent, std::int64_t queuedMebibytes) {
+    RequestLimits limits;
+    limits.requestsPerSecond = perSecond;
+    limits.concurrentRequests = concurrent;
+    limits.queuedBytes = mebibytes(queuedMebibytes);
+    return limits;
+  };
+  return {{{"small", {requests(50, 16, 64), MilliCpu(1000), mebibytes(1024), 3}},
+           {"team", {requests(500, 64, 256), MilliCpu(4000), mebibytes(8192), 20}},
            {"unlimited", {}}}};
 }
 

@@ -6,9 +6,9 @@ namespace coterie::cli {
 
 std::vector<Command> allCommands() {
   std::vector<Command> commands;
-  for (auto* make : {makeApply, makeGet,     makeDescribe, makeDiff,   makeDelete, makeScale,   makeWait,      makeExplain,
-                     makePlan,  makeMachine, makeTop,      makeEvents, makeLogs,   makeInfer,   makeReplay,    makeTenant,
-                     makeKey,   makeWhoAmI,  makeCanI,     makeAudit,  makeDrc,    makeVersion, makeCompletion}) {
+  for (auto* make : {makeApply,  makeGet,     makeDescribe, makeDiff,   makeDelete, makeScale, makeWait,    makeExplain,
+                     makePlan,   makeMachine, makeTop,      makeLimits, makeEvents, makeLogs,  makeInfer,   makeReplay,
+                     makeTenant, makeKey,     makeWhoAmI,   makeCanI,   makeAudit,  makeDrc,   makeVersion, makeCompletion}) {
     commands.push_back(make());
   }
   return commands;

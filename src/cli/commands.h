@@ -31,6 +31,8 @@ namespace coterie::cli {
 [[nodiscard]] Command makeTop();
 [[nodiscard]] Command makeEvents();
 [[nodiscard]] Command makeLogs();
+// cmd_limits.cc
+[[nodiscard]] Command makeLimits();
 // cmd_plan.cc
 [[nodiscard]] Command makePlan();
 // cmd_admin.cc

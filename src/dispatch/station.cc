@@ -338,6 +338,7 @@ Demand Station::demand(ServiceId id, Instant now) const {
   return {service.arrivals.at(now), service.meanCpu, service.meanHeld, service.queued, service.inFlight, service.queuedBytes};
 }
 
+Nanos Station::queuedCost(TenantId tenant) const { return hasTenant(tenant) ? tenantOf(tenant).queuedCost : Nanos{}; }
 TenantStats Station::stats(TenantId tenant) const { return hasTenant(tenant) ? tenantOf(tenant).stats : TenantStats{}; }
 
 Estimate Station::estimate(ServiceId service, std::uint32_t version, std::uint64_t elements) const {

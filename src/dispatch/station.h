@@ -177,6 +177,9 @@ class Station {
 
   [[nodiscard]] Demand demand(ServiceId service, Instant now) const;
   [[nodiscard]] TenantStats stats(TenantId tenant) const;
+  // Thousandths of a slot: C of enqueue(). For a tenant that has requests queued or running here.
+  [[nodiscard]] std::int64_t share(TenantId tenant, ServiceId service) const { return shareOf(tenantOf(tenant), serviceOf(service)); }
+  [[nodiscard]] Nanos queuedCost(TenantId tenant) const;  // slot-time that its queued requests will cost by the estimates
   [[nodiscard]] Estimate estimate(ServiceId service, std::uint32_t version, std::uint64_t inputElements) const;
   [[nodiscard]] int marginPermille(ServiceId service) const;
   [[nodiscard]] std::int64_t queued() const { return queued_; }

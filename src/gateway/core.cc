@@ -113,8 +113,8 @@ void Gateway::Core::onRequest(const Context& context, Lookup lookup) {
   call.role = caller.role;
   call.keyId = std::move(caller.keyId);
   ++call.tenant->counts.started;
-  if (const auto refusal = limits_.start(call.tenant->id, call.now)) {
-    const Refused refused = refusedBy(*refusal);
+  if (const auto refusal = call.tenant->limits.start(call.now)) {
+    const Refused refused = refusedBy(*refusal, call.tenant->name, {});
     call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
     return turnAway(call, refused);
   }
@@ -219,7 +219,7 @@ std::shared_ptr<Service> Gateway::Core::find(const Tenant& tenant, std::string_v
 }
 
 void Gateway::Core::refuse(Call& call, const Refused& refused, const Service* service) {
-  limits_.finish(call.tenant->id);
+  call.tenant->limits.finish();
   call.tenant->counts.answer(refused.httpStatus(), refused.error.reason);
   turnAway(call, refused, service);
 }
@@ -247,7 +247,7 @@ void Gateway::Core::tellDenied(const Call& call, const Refused& refused) const {
 }
 
 void Gateway::Core::answer(Call& call, std::string body) {
-  limits_.finish(call.tenant->id);
+  call.tenant->limits.finish();
   call.tenant->counts.answer(200, {});
   call.context->respond(jsonResponse(std::move(body), call.requestId));
 }
@@ -269,7 +269,7 @@ void Gateway::Core::setTenant(const TenantName& name, const TenantSettings& sett
   Tenant& tenant = tenantNamed(name);
   tenant.removed = false;
   tenant.settings = settings;
-  limits_.setTenant(tenant.id, settings.quota);
+  tenant.limits.set(settings.quota);
   for (const auto& deployment : deployments_) {
     if (deployment->station.view().hasTenant(tenant.id)) tellStation(*deployment, tenant);
   }
@@ -300,6 +300,7 @@ std::shared_ptr<const ServiceLoad> Gateway::Core::publishService(const ServiceNa
   service->tenant = tenantNamed(settings.tenant).id;
   service->consumers.clear();
   for (const TenantName& consumer : settings.consumers) service->consumers.insert(tenantNamed(consumer).id);
+  limitsChanged(*service);
   Deployment* const before = service->current;
   if (before != nullptr && &before->backend == backend) {
     before->settingsChanged();
@@ -414,6 +415,7 @@ void Gateway::Core::tick() {
       continue;
     warm = true;
     if (service->current != nullptr) publishLoad(*service->current);
+    lookAtShares(*service);
   }
   if (warm && !ticking_) {
     ticking_ = true;
@@ -421,10 +423,23 @@ void Gateway::Core::tick() {
   }
 }
 
+void Gateway::Core::lookAtShares(Service& service) {
+  if (service.current == nullptr) return;
+  const dispatch::Station& station = service.current->station.view();
+  std::vector<FairShare::Look> looks;
+  for (const auto& [caller, statistics] : service.callers) {
+    const dispatch::TenantStats stats = station.stats(caller);
+    if (stats.queued + stats.inFlight > 0)
+      looks.push_back({caller, station.share(caller, service.current->stationService), stats.charged, stats.queued > 0});
+  }
+  service.shares.look(now(), looks);
+}
+
 GatewaySnapshot Gateway::Core::snapshot() const {
   GatewaySnapshot all;
   all.bufferedBytes = bufferedBytes_;
   all.unauthenticated = unauthenticated_;
+  all.limits = limitsOf();
   for (const auto& [name, service] : services_) {
     ServiceSnapshot row;
     row.name = name;
@@ -434,11 +449,13 @@ GatewaySnapshot Gateway::Core::snapshot() const {
       for (const auto& deployment : deployments_) {
         if (deployment->service == service) its.slotNanos += deployment->station.view().stats(caller).charged.count();
       }
+      its.entitledNanos = service->shares.entitled(caller).count();
       row.add(its);
       row.recentTotal.merge(statistics.recentTotal.read(now()));
       row.callers.push_back(std::move(its));
     }
     row.runs = service->runs;
+    row.jainPermille = service->shares.jainPermille();
     row.batching = service->settings.maxBatch > 1;
     row.stateful = service->settings.sequences.has_value();
     row.sequences = service->sequences.live(dispatch::ServiceId(0));
@@ -458,7 +475,7 @@ GatewaySnapshot Gateway::Core::snapshot() const {
   std::sort(all.services.begin(), all.services.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& tenant : tenants_) {
     if (tenant->removed && tenant->counts.started == 0) continue;
-    all.tenants.push_back({tenant->name, tenant->counts, limits_.concurrent(tenant->id), limits_.queuedBytes(tenant->id).value});
+    all.tenants.push_back({tenant->name, tenant->counts, tenant->limits.concurrent(), tenant->limits.queuedBytes().value});
   }
   std::sort(all.tenants.begin(), all.tenants.end(), [](const auto& a, const auto& b) { return a.tenant < b.tenant; });
   return all;

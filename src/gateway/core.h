@@ -1,8 +1,9 @@
-// The gateway's inside: one object, its functions in six files by stage of a request.
+// The gateway's inside: one object, its functions in seven files by stage of a request.
 //   core.cc            tenants, services, what a call is for; snapshot
 //   core_callers.cc    who calls
 //   core_views.cc      metadata, lists, statistics
 //   core_infer.cc      an inference from its head to the queue
+//   core_limits.cc     what a request takes of its tenant's limits, and gives back
 //   core_sequences.cc  requests of stateful models: their order, and the instance that keeps the state
 //   core_run.cc        from the queue to its answer: lanes, deadlines, crashes
 #pragma once
@@ -104,6 +105,7 @@ class Gateway::Core final : public DeploymentEvents {
   void retire(Deployment* deployment, std::function<void()> drained);
   void finishRetired(Deployment& deployment);
   void publishLoad(Deployment& deployment);
+  void lookAtShares(Service& service);
   void tick();
 
   // core_views.cc
@@ -133,7 +135,6 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] std::int64_t roomInBuffers(const Tenant& tenant) const;
   [[nodiscard]] Refused buffersFull() const;
   [[nodiscard]] std::uint64_t roomForBody(const Inference& inference) const;
-  [[nodiscard]] std::optional<Refused> charge(Inference& inference, std::uint64_t bytes);
   [[nodiscard]] std::optional<Refused> holdBody(Inference& inference, std::uint64_t bytes);
   void dropBody(Inference& inference);
   [[nodiscard]] Refused unpackedTooLarge(Inference& inference);
@@ -146,6 +147,22 @@ class Gateway::Core final : public DeploymentEvents {
   void release(Inference& inference);
   [[nodiscard]] Inference* at(Ticket ticket);
   [[nodiscard]] static Ticket ticketOf(const Inference& inference) { return {inference.index, inference.generation}; }
+
+  // core_limits.cc: each is of both, the tenant's quota and its limits at the service
+  static tenancy::RequestLimiter& limiterAt(Service& service, const Tenant& tenant);
+  static void limitsChanged(Service& service);
+  [[nodiscard]] static Refused limitRefused(const tenancy::LimitRefusal& refusal, const Tenant& tenant, const Service& service);
+  [[nodiscard]] Nanos queuedTime(const Tenant& tenant) const;
+  [[nodiscard]] Nanos queuedTime(const Service& service, const Tenant& tenant) const;
+  [[nodiscard]] std::optional<Refused> mayStart(Tenant& tenant, Service& service, Instant when);
+  [[nodiscard]] std::optional<Refused> queueFull(Tenant& tenant, Service& service);
+  static void finished(Inference& inference);
+  [[nodiscard]] static std::optional<Refused> charge(Inference& inference, std::uint64_t bytes);
+  static void unchargeBody(Inference& inference);
+  static void uncharge(Inference& inference);
+  [[nodiscard]] std::optional<Refused> enterQueue(Inference& inference);
+  static void enterQueueAgain(Inference& inference);
+  [[nodiscard]] std::vector<LimitSnapshot> limitsOf() const;
 
   // core_sequences.cc
   void joinSequence(Inference& inference);
@@ -187,7 +204,6 @@ class Gateway::Core final : public DeploymentEvents {
   void refuse(Inference& inference, const Refused& refused);
   void end(Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut = 0);
   void tellAccess(const Inference& inference, int status, std::string_view reason, std::uint64_t bytesOut, Instant finished) const;
-  void uncharge(Inference& inference);
   void abandon(Inference& inference);
   void arm(Deployment& deployment, Instant when);
   void onTimer(Deployment& deployment);
@@ -200,7 +216,6 @@ class Gateway::Core final : public DeploymentEvents {
   bool draining_{false};
   std::vector<std::unique_ptr<Tenant>> tenants_;  // by TenantId
   std::unordered_map<TenantName, TenantId> tenantIds_;
-  tenancy::TenantLimits limits_;
   tenancy::AuthenticationLimits authentication_;
   std::unordered_map<ServiceName, std::shared_ptr<Service>> services_;
   std::vector<std::unique_ptr<Deployment>> deployments_;

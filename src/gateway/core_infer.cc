@@ -59,9 +59,8 @@ Inference* Gateway::Core::at(Ticket ticket) {
 }
 
 void Gateway::Core::release(Inference& inference) {
-  limits_.finish(inference.tenant->id);
   unbuffer(inference);
-  uncharge(inference);
+  finished(inference);
   ++inference.generation;
   inference.stage = Stage::Free;
   inference.context.reset();
@@ -90,18 +89,6 @@ Refused Gateway::Core::buffersFull() const {
           0};
 }
 
-// Charges the tenant's queuedBytes. What would not fit even alone is told so, and not to come again.
-std::optional<Refused> Gateway::Core::charge(Inference& inference, std::uint64_t bytes) {
-  const auto more = static_cast<std::int64_t>(bytes);
-  const auto refusal = limits_.queue(inference.tenant->id, Bytes(more));
-  if (!refusal) return inference.charged += more, std::nullopt;
-  if (inference.charged + more <= refusal->limit) return refusedBy(*refusal);
-  Refused never = tooLarge("the request", static_cast<std::uint64_t>(inference.charged + more), static_cast<std::uint64_t>(refusal->limit),
-                           " by the tenant's quota.queuedBytes; send less at once, or ask for a larger quota.queuedBytes");
-  never.limit = "quota.queuedBytes=" + std::to_string(refusal->limit);
-  return never;
-}
-
 // Of a body's bytes outside the cell: on the tenant's quota and on the gateway's bound.
 std::optional<Refused> Gateway::Core::holdBody(Inference& inference, std::uint64_t bytes) {
   const auto more = static_cast<std::int64_t>(bytes);
@@ -112,8 +99,7 @@ std::optional<Refused> Gateway::Core::holdBody(Inference& inference, std::uint64
 }
 
 void Gateway::Core::dropBody(Inference& inference) {
-  limits_.unqueue(inference.tenant->id, Bytes(inference.buffered));
-  inference.charged -= inference.buffered;
+  unchargeBody(inference);
   unbuffer(inference);
   if (inference.text.capacity() > kKeptBuffer) std::string().swap(inference.text);
 }
@@ -122,8 +108,9 @@ void Gateway::Core::dropBody(Inference& inference) {
 std::uint64_t Gateway::Core::roomForBody(const Inference& inference) const {
   const Tenant& tenant = *inference.tenant;
   std::int64_t room = std::min(static_cast<std::int64_t>(options_.maxBodyBytes), roomInBuffers(tenant));
-  const std::int64_t quota = tenant.settings.quota.queuedBytes.value;
-  if (quota > 0) room = std::min(room, quota - limits_.queuedBytes(tenant.id).value);
+  for (const tenancy::RequestLimiter* limits : {&tenant.limits, static_cast<const tenancy::RequestLimiter*>(inference.atService)}) {
+    if (const auto left = limits->roomForBytes()) room = std::min(room, left->value);
+  }
   return static_cast<std::uint64_t>(std::max<std::int64_t>(room, 0));
 }
 
@@ -170,6 +157,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   const auto deadline = [&] { return call.now + (*timeout ? std::min<Nanos>(**timeout, service->settings.deadline) : service->settings.deadline); };
   // What will surely be refused is told so before its body is read. A waiting room takes whoever comes.
   if (!refusal && deployment->hasOpenLane()) refusal = foresee(*deployment, *call.tenant, deadline(), call.now);
+  if (!refusal) refusal = mayStart(*call.tenant, *service, call.now);
   if (refusal) {
     service->callers[call.tenant->id].requests.answer(refusal->httpStatus(), refusal->error.reason);
     return refuse(call, *refusal, service.get());
@@ -179,6 +167,7 @@ void Gateway::Core::startInfer(Call& call, const std::shared_ptr<Service>& servi
   inference.context = call.context;
   inference.tenant = call.tenant;
   inference.service = service;
+  inference.atService = &limiterAt(*service, *call.tenant);
   inference.deployment = deployment;
   ++deployment->attached;
   inference.model = std::move(call.target.model);

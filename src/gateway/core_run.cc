@@ -64,6 +64,7 @@ void Gateway::Core::admit(Inference& inference) {
     const auto poisoned = crashes.refusal(CrashMemory::digestOf(inference.inputs, inference.cell->bytes()), inference.queuedAt);
     if (poisoned) return refuse(inference, crashedModel(*poisoned));
   }
+  if (const auto refusal = enterQueue(inference)) return refuse(inference, *refusal);
   inference.service->callers[inference.tenant->id].bytesIn += static_cast<std::int64_t>(inference.request.cellBytes);
   if (deployment.stateful()) return joinSequence(inference);
   if (!deployment.hasOpenLane()) return wait(inference);
@@ -300,8 +301,7 @@ void Gateway::Core::runAgain(Deployment& deployment, const std::vector<Ticket>& 
     }
     inference.stage = Stage::Queued;
     inference.queuedAt = now();
-    inference.charged = static_cast<std::int64_t>(inference.request.cellBytes);
-    limits_.queueAgain(inference.tenant->id, Bytes(inference.charged));
+    enterQueueAgain(inference);
   }
   pump(deployment);
 }
@@ -338,6 +338,7 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
     return refuse(inference, unavailable("RetriesSpent", "the instance went away before it took this request, as did too many others lately"));
   Deployment& deployment = *inference.deployment;
   inference.queuedAt = now();
+  enterQueueAgain(inference);
   if (!deployment.hasOpenLane()) return wait(inference);
   enqueue(inference);
   pump(deployment);
@@ -437,10 +438,6 @@ void Gateway::Core::tellAccess(const Inference& inference, int status, std::stri
   options_.access({inference.requestId, inference.tenant->name.value, inference.keyId, name.nameSpace, name.name, status, reason, inference.bytesIn,
                    bytesOut, queued ? (ran ? inference.dispatchedAt : finished) - inference.queuedAt : Nanos{},
                    ran ? finished - inference.dispatchedAt : Nanos{}, inference.peer});
-}
-
-void Gateway::Core::uncharge(Inference& inference) {
-  if (inference.charged > 0) limits_.unqueue(inference.tenant->id, Bytes(std::exchange(inference.charged, 0)));
 }
 
 void Gateway::Core::clientGone(Inference& inference) {

@@ -100,7 +100,7 @@ struct GatewayOptions {
 struct TenantSettings {
   std::vector<std::string> namespaces;  // where `service` is looked up, in this order
   std::int64_t weight{100};
-  TenantQuota quota;  // requestsPerSecond, concurrentRequests, queuedBytes are read
+  RequestLimits quota;  // of all its requests
   Band band{Band::Normal};
   bool sharesBatches{false};  // its requests may run as one with those of others that say the same
 };
@@ -109,6 +109,7 @@ struct ServiceSettings {
   TenantName tenant;
   std::vector<TenantName> consumers;  // who may call it beside its tenant, and pays for it
   bool everybody{false};              // consumers are all tenants
+  RequestLimits tenantLimits;         // of each tenant's requests here, beside its own quota
   std::int64_t weight{100};           // within the tenant
   Nanos deadline{Seconds(30)};        // of requests that name none: 10 x objective, or 30 s
   Nanos maxRun{Seconds(300)};         // on a lane; then it is told to stop, and killed a second later

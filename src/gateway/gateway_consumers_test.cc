@@ -156,5 +156,36 @@ TEST_F(ConsumersTest, AFullWaitingRoomTurnsOutTheOneWithMostInIt) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(flood[static_cast<std::size_t>(i)]->status, 200);
 }
 
+// Two callers with work all the time are entitled to half of the one lane each.
+TEST_F(ConsumersTest, WhatACallerIsEntitledToGrowsWhileItHasWork) {
+  ServiceSettings settings;
+  settings.tenant = TenantName("a");
+  settings.everybody = true;
+  FakeBackend& backend = publish({"na", "m"}, FakeBackend::Mode::Manual, settings);
+  const auto entitled = [&](const char* tenant) {
+    for (const CallerSnapshot& caller : figures().callers) {
+      if (caller.tenant == TenantName(tenant)) return Nanos(caller.entitledNanos);
+    }
+    return Nanos{};
+  };
+  for (int i = 0; i < 2; ++i) {
+    (void)infer();
+    (void)send(http::Method::Post, "/v2/models/na.m/infer", {{"X-API-Key", "key-b"}}, kBody);
+  }
+  loop.advance(Millis(150));  // the first look
+  const Nanos before = entitled("a");
+  loop.advance(Seconds(1));
+  EXPECT_EQ(entitled("a") - before, Millis(500));
+  EXPECT_EQ(entitled("b"), entitled("a"));
+  EXPECT_EQ(figures().jainPermille, 1000);
+  for (int i = 0; i < 4; ++i) {
+    backend.finish(1, 0);
+    loop.runUntilIdle();
+  }
+  const Nanos idle = entitled("a");
+  loop.advance(Seconds(5));
+  EXPECT_EQ(entitled("a"), idle) << "without work nobody is entitled to anything";
+}
+
 }  // namespace
 }  // namespace coterie::gateway

@@ -46,8 +46,8 @@ Refused refusedBy(const dispatch::Refusal& refusal) {
   return refused;
 }
 
-Refused refusedBy(const tenancy::LimitRefusal& refusal) {
-  return {refusal.toError(), std::string(tenancy::limitField(refusal.kind)) + "=" + std::to_string(refusal.limit), refusal.retryAfter, 0};
+Refused refusedBy(const tenancy::LimitRefusal& refusal, const TenantName& tenant, const ServiceName& service) {
+  return {refusal.toError(tenant, service), refusal.field() + "=" + tenancy::limitText(refusal.kind, refusal.limit), refusal.retryAfter, 0};
 }
 
 Refused authenticationLimited(Nanos retryAfter) {

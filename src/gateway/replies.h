@@ -23,7 +23,7 @@ struct Refused {
 };
 
 [[nodiscard]] Refused refusedBy(const dispatch::Refusal& refusal);
-[[nodiscard]] Refused refusedBy(const tenancy::LimitRefusal& refusal);
+[[nodiscard]] Refused refusedBy(const tenancy::LimitRefusal& refusal, const TenantName& tenant, const ServiceName& service);
 [[nodiscard]] Refused authenticationLimited(Nanos retryAfter);            // 429; says nothing of the key, at which nobody looked
 [[nodiscard]] Refused notReady(std::string reason, std::string message);  // 503, with a second's Retry-After
 

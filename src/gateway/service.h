@@ -14,6 +14,7 @@
 
 #include "dispatch/recorded_station.h"
 #include "gateway/crash_memory.h"
+#include "gateway/fair_share.h"
 #include "gateway/gateway.h"
 #include "gateway/load.h"
 #include "gateway/retry_budget.h"
@@ -23,6 +24,7 @@
 #include "oip/infer_request.h"
 #include "ports/clock.h"
 #include "ports/model_backend.h"
+#include "tenancy/limits.h"
 
 namespace coterie::gateway {
 
@@ -33,6 +35,7 @@ struct Tenant {
   bool removed{false};
   std::int64_t buffered{0};  // of the gateway's buffered bytes, this tenant's
   RequestCounts counts;
+  tenancy::RequestLimiter limits;  // of all its requests
 };
 
 class Deployment;
@@ -45,9 +48,11 @@ struct Service {
   std::set<TenantId> consumers;  // beside it
   std::shared_ptr<ServiceLoad> load;
   std::map<InstanceId, LaneAllowance> allowances;
-  std::map<TenantId, ServiceStatistics> callers;  // each tenant's own requests
-  RunCounts runs;                                 // of all callers together
-  CrashMemory crashes;                            // of the model that is loaded now
+  std::map<TenantId, ServiceStatistics> callers;       // each tenant's own requests
+  std::map<TenantId, tenancy::RequestLimiter> limits;  // of each tenant's own requests, by settings.tenantLimits
+  RunCounts runs;                                      // of all callers together
+  FairShare shares;
+  CrashMemory crashes;  // of the model that is loaded now
   RetryBudget retries;
   dispatch::SequenceTable sequences;           // of a stateful one
   std::optional<TimerHandle> sequencesExpire;  // none: there are no sequences
@@ -157,13 +162,16 @@ struct Inference {
   std::string requestId;
   std::string keyId;
   http::Peer peer;
-  std::uint64_t bytesIn{0};      // of the body, as Access has it
-  std::string text;              // the JSON part, or (packed) the whole body
-  bool packed{false};            // came chunked or compressed, so it was read as a whole
-  std::uint64_t unpackLimit{0};  // of a compressed one
-  std::string lengthHeader;      // of a packed one: Inference-Header-Content-Length
-  std::int64_t buffered{0};      // bytes of its body, then of its answer, on the gateway's bound
-  std::int64_t charged{0};       // bytes on the tenant's queuedBytes
+  std::uint64_t bytesIn{0};                     // of the body, as Access has it
+  std::string text;                             // the JSON part, or (packed) the whole body
+  bool packed{false};                           // came chunked or compressed, so it was read as a whole
+  std::uint64_t unpackLimit{0};                 // of a compressed one
+  std::string lengthHeader;                     // of a packed one: Inference-Header-Content-Length
+  std::int64_t buffered{0};                     // bytes of its body, then of its answer, on the gateway's bound
+  std::int64_t charged{0};                      // bytes on the limits of queued bytes
+  std::int64_t held{0};                         // bytes on the limits of bytes in flight
+  bool queued{false};                           // on the limits of queued requests
+  tenancy::RequestLimiter* atService{nullptr};  // the tenant's limits at this service
   oip::InferRequest request;
   std::shared_ptr<InputCell> cell;
   std::vector<InputTensor> inputs;

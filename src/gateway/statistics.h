@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/units.h"
 #include "model/batching.h"
 #include "model/ids.h"
+#include "tenancy/limits.h"
 
 namespace coterie::gateway {
 
@@ -95,6 +97,7 @@ struct ServiceStatistics : CallFigures {
 
 struct CallerSnapshot : CallFigures {
   TenantName tenant;
+  std::int64_t entitledNanos{0};  // slot-time that it was entitled to while it had work (fair_share.h)
 };
 
 struct ServiceSnapshot : CallFigures {  // of all callers
@@ -102,8 +105,9 @@ struct ServiceSnapshot : CallFigures {  // of all callers
   TenantName tenant;  // whose it is
   std::vector<CallerSnapshot> callers;
   Histogram recentTotal;
-  RunCounts runs;        // of all callers together
-  bool batching{false};  // its spec asks for it
+  RunCounts runs;          // of all callers together
+  bool batching{false};    // its spec asks for it
+  int jainPermille{1000};  // fair_share.h
   bool stateful{false};
   std::int64_t sequences{0};  // begun and not ended, of all callers
   std::int64_t queued{0};
@@ -123,9 +127,17 @@ struct TenantSnapshot {
   std::int64_t queuedBytes{0};
 };
 
+// The limits of one tenant's requests: of all of them, or of those to one service.
+struct LimitSnapshot {
+  TenantName tenant;
+  std::optional<ServiceName> service;  // of a service only limits that are set or were met
+  std::vector<tenancy::LimitUse> uses;
+};
+
 struct GatewaySnapshot {
   std::vector<ServiceSnapshot> services;  // by name; those draining under a replaced model are in their service's figures
   std::vector<TenantSnapshot> tenants;    // by name
+  std::vector<LimitSnapshot> limits;      // by tenant, that of all its requests first, then by service
   RequestCounts unauthenticated;          // no key, or an unknown one
   std::int64_t bufferedBytes{0};
 };

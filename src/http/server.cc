@@ -72,6 +72,11 @@ Nanos tickOf(const Limits& limits) {
 
 }  // namespace
 
+bool isLoopback(const std::string& address) {
+  const auto parsed = parseAddress(address, 0);
+  return parsed.ok() && parsed->loopback;
+}
+
 Server::Core::Core(AsioLoop& l, const ServerOptions& o, RequestHandler& h) : loop(l), options(o), handler(h), tickLength(tickOf(o.limits)) {
   refreshTime();
 }

@@ -110,6 +110,9 @@ struct ServerStats {  // counters since the start; `open` is now
   std::int64_t clientsGone{0};         // in mid-request
 };
 
+// True for 127.0.0.0/8 and ::1; false for all else, also for what is no address.
+[[nodiscard]] bool isLoopback(const std::string& address);
+
 class Server {
  public:
   // address: an IP address ("127.0.0.1", "::1"); port 0: the kernel's choice, see port(). InvalidArgument/BadAddress, PermissionDenied/NotLoopback,

@@ -154,6 +154,11 @@ TEST(ServerDrain, CutsOffAfterTheGrace) {
   EXPECT_TRUE(busy.closedByServer());
 }
 
+TEST(ServerListen, KnowsWhatStaysOnTheMachine) {
+  for (const char* own : {"127.0.0.1", "127.9.8.7", "::1"}) EXPECT_TRUE(isLoopback(own)) << own;
+  for (const char* other : {"0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1", "localhost", ""}) EXPECT_FALSE(isLoopback(other)) << other;
+}
+
 TEST(ServerListen, RefusesClearTextOffTheMachineUnlessTold) {
   AsioLoop loop;
   FunctionHandler handler(answer);

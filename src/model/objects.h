@@ -41,16 +41,26 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
+// What may come, run and wait of a tenant at once; 0: no limit. Of all that it calls (Tenant.spec.quota), or, of each tenant by itself, at one
+// service (ModelService.spec.tenantLimits). tenancy/limits.h enforces them.
+struct RequestLimits {
+  std::int64_t requestsPerSecond{0};
+  std::int64_t burstRequests{0};       // at once, after a pause; 0: one second's worth
+  std::int64_t concurrentRequests{0};  // waiting or running
+  Bytes queuedBytes;                   // of requests that wait
+  Bytes inFlightBytes;                 // of requests that wait or run
+  std::int64_t queuedRequests{0};      // that wait for a lane or an instance
+  Nanos queuedTime{};                  // queuedSeconds: what those that wait will take on lanes, as estimated
+  friend bool operator==(const RequestLimits&, const RequestLimits&) = default;
+};
+
 // 0: no limit. quota.cpus counts what the tenant's services own together: whole CPUs, and their shares of the pool. It bounds their floors (minCpus)
 // when they are written and all that they own afterwards; what it leaves goes to others. Borrowed idle time is free: while their owners sleep, a
 // service runs on others' CPUs up to its own maxCpus.
-struct TenantQuota {
-  MilliCpu cpus;                       // quota.cpus: owned by the services together
-  Bytes memory;                        // quota.memory: sum of the instances' memory limits
-  std::int64_t services{0};            // quota.services
-  std::int64_t requestsPerSecond{0};   // quota.requestsPerSecond
-  std::int64_t concurrentRequests{0};  // quota.concurrentRequests
-  Bytes queuedBytes;                   // quota.queuedBytes: of requests that wait
+struct TenantQuota : RequestLimits {
+  MilliCpu cpus;             // quota.cpus: owned by the services together
+  Bytes memory;              // quota.memory: sum of the instances' memory limits
+  std::int64_t services{0};  // quota.services
 };
 
 struct TenantSpec {
@@ -93,6 +103,7 @@ struct ModelServiceSpec {
   std::optional<StatefulSpec> stateful;                    // none: each request is by itself
   bool latencyCritical{true};                              // serviceClass: latency-critical | batch
   std::vector<std::string> consumers;                      // tenants that may call it beside its own, and pay for it; "*": everybody
+  RequestLimits tenantLimits;                              // of each tenant that calls it, beside that tenant's own quota
   std::vector<std::pair<std::string, Shape>> probeShapes;  // probe.shapes
 };
 

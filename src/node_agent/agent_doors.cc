@@ -7,7 +7,7 @@
 namespace coterie::node_agent {
 
 AgentDoors::AgentDoors(std::function<Value()> report, std::function<std::string()> metrics)
-    : reporter_(std::move(report)), metrics_(std::move(metrics), [] { return Status(); }) {}
+    : reporter_(std::move(report)), metrics_([page = std::move(metrics)](const auto&) { return page(); }, [] { return Status(); }) {}
 
 Status AgentDoors::openMetrics(http::AsioLoop& loop, const std::string& address, std::uint16_t port) {
   auto server = http::Server::listenTcp(loop, address, port, {}, metrics_);

@@ -20,6 +20,24 @@ std::int64_t limit(Fields& fields, std::string_view name, std::int64_t most) {
   return fields.whole(name, {1, most}).value_or(0);
 }
 
+void decodeRequestLimits(Fields& fields, RequestLimits& into) {
+  constexpr std::int64_t kMostPerSecond = 1'000'000'000;
+  constexpr std::int64_t kMostAtOnce = 1'000'000;
+  constexpr double kMostSeconds = 86'400;
+  into.requestsPerSecond = limit(fields, "requestsPerSecond", kMostPerSecond);
+  into.burstRequests = limit(fields, "burstRequests", kMostPerSecond);
+  if (into.burstRequests > 0 && into.requestsPerSecond == 0)
+    fields.fault("burstRequests", "is a burst above requestsPerSecond: say requestsPerSecond, too, or leave both out for no limit");
+  into.concurrentRequests = limit(fields, "concurrentRequests", kMostAtOnce);
+  into.queuedBytes = bytesField(fields, "queuedBytes", Bytes(1024), Zero::Refused, "limit");
+  into.inFlightBytes = bytesField(fields, "inFlightBytes", Bytes(1024), Zero::Refused, "limit");
+  into.queuedRequests = limit(fields, "queuedRequests", kMostAtOnce);
+  if (const auto seconds = fields.number("queuedSeconds", 0, kMostSeconds)) {
+    into.queuedTime = Nanos(std::llround(*seconds * 1e9));
+    if (into.queuedTime == Nanos::zero()) fields.fault("queuedSeconds", zeroFault("limit"));
+  }
+}
+
 // Names of one kind, each at most once.
 template <typename FaultOf>
 std::vector<std::string> namesField(Fields& spec, std::string_view field, std::string_view kind, const FaultOf& faultOf) {
@@ -221,9 +239,7 @@ std::optional<TenantSpec> decodeTenantSpec(const Value& value, Faults& faults, c
     decoded.quota.cpus = cpusField(quota, "cpus", Zero::Refused, "limit");
     decoded.quota.memory = bytesField(quota, "memory", Bytes(std::int64_t{1} << 20), Zero::Refused, "limit");
     decoded.quota.services = limit(quota, "services", 100000);
-    decoded.quota.requestsPerSecond = limit(quota, "requestsPerSecond", 1000000000);
-    decoded.quota.concurrentRequests = limit(quota, "concurrentRequests", 1000000);
-    decoded.quota.queuedBytes = bytesField(quota, "queuedBytes", Bytes(1024), Zero::Refused, "limit");
+    decodeRequestLimits(quota, decoded.quota);
     quota.finish();
     spec.finish();
   }
@@ -251,6 +267,9 @@ std::optional<ModelServiceSpec> decodeModelServiceSpec(const Value& value, Fault
     decodeStateful(spec, decoded);
     decoded.latencyCritical = latencyCriticalField(spec);
     decodeConsumers(spec, decoded);
+    Fields tenantLimits = spec.map("tenantLimits");
+    decodeRequestLimits(tenantLimits, decoded.tenantLimits);
+    tenantLimits.finish();
     decodeProbe(spec, decoded);
     spec.finish();
   }

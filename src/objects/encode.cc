@@ -28,6 +28,16 @@ Value encodeWhole(std::string_view kind, const Metadata& metadata, Value spec) {
 Value numberValue(double number) {
   return std::floor(number) == number && std::abs(number) < 1e15 ? Value(static_cast<std::int64_t>(number)) : Value(number);
 }
+
+void encodeRequestLimits(const RequestLimits& limits, Value& into) {
+  if (limits.requestsPerSecond > 0) into.set("requestsPerSecond", limits.requestsPerSecond);
+  if (limits.burstRequests > 0) into.set("burstRequests", limits.burstRequests);
+  if (limits.concurrentRequests > 0) into.set("concurrentRequests", limits.concurrentRequests);
+  if (limits.queuedBytes.value > 0) into.set("queuedBytes", bytesText(limits.queuedBytes));
+  if (limits.inFlightBytes.value > 0) into.set("inFlightBytes", bytesText(limits.inFlightBytes));
+  if (limits.queuedRequests > 0) into.set("queuedRequests", limits.queuedRequests);
+  if (limits.queuedTime > Nanos{}) into.set("queuedSeconds", numberValue(static_cast<double>(limits.queuedTime.count()) / 1e9));
+}
 }  // namespace
 
 Value encodeSpec(const TenantSpec& spec) {
@@ -42,9 +52,7 @@ Value encodeSpec(const TenantSpec& spec) {
   if (spec.quota.cpus.value > 0) quota.set("cpus", encodeCpus(spec.quota.cpus));
   if (spec.quota.memory.value > 0) quota.set("memory", bytesText(spec.quota.memory));
   if (spec.quota.services > 0) quota.set("services", spec.quota.services);
-  if (spec.quota.requestsPerSecond > 0) quota.set("requestsPerSecond", spec.quota.requestsPerSecond);
-  if (spec.quota.concurrentRequests > 0) quota.set("concurrentRequests", spec.quota.concurrentRequests);
-  if (spec.quota.queuedBytes.value > 0) quota.set("queuedBytes", bytesText(spec.quota.queuedBytes));
+  encodeRequestLimits(spec.quota, quota);
   if (!quota.asMap()->empty()) value.set("quota", std::move(quota));
   return value;
 }
@@ -96,6 +104,11 @@ Value encodeSpec(const ModelServiceSpec& spec) {
     Value consumers = Value::emptyList();
     for (const std::string& tenant : spec.consumers) consumers.push(tenant);
     value.set("consumers", std::move(consumers));
+  }
+  if (spec.tenantLimits != RequestLimits{}) {
+    Value limits = Value::emptyMap();
+    encodeRequestLimits(spec.tenantLimits, limits);
+    value.set("tenantLimits", std::move(limits));
   }
   if (!spec.probeShapes.empty()) {
     Value shapes = Value::emptyMap();

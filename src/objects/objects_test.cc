@@ -73,6 +73,14 @@ const std::vector<Mistake>& mistakes() {
       {"quota of zero", tenant("  quota:\n    cpus: 0\n"), "7: spec.quota.cpus: 0 would let nothing run: leave the field out for no limit\n"},
       {"quota of zero requests", tenant("  quota: {requestsPerSecond: 0}\n"),
        "6: spec.quota.requestsPerSecond: 0 would let nothing run: leave the field out for no limit\n"},
+      {"burst without a rate", tenant("  quota: {burstRequests: 5}\n"),
+       "6: spec.quota.burstRequests: is a burst above requestsPerSecond: say requestsPerSecond, too, or leave both out for no limit\n"},
+      {"no seconds to wait", service("  tenantLimits: {queuedSeconds: 0}\n"),
+       "6: spec.tenantLimits.queuedSeconds: 0 would let nothing run: leave the field out for no limit\n"},
+      {"seconds in words", tenant("  quota: {queuedSeconds: long}\n"), "6: spec.quota.queuedSeconds: wanted a number from 0 to 86400, found text\n"},
+      {"too few bytes", service("  tenantLimits:\n    inFlightBytes: 5B\n"), "7: spec.tenantLimits.inFlightBytes: wanted at least 1Ki, found 5B\n"},
+      {"mistyped limit", service("  tenantLimits: {requestPerSecond: 5}\n"),
+       "6: spec.tenantLimits.requestPerSecond: unknown field; did you mean requestsPerSecond?\n"},
       {"tenant without namespaces", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {}\n",
        "4: spec.namespaces: missing: at least one namespace that the tenant owns\n"},
       {"namespace twice", "apiVersion: coterie.dev/v1alpha1\nkind: Tenant\nmetadata: {name: t}\nspec: {namespaces: [a, b, a]}\n",
@@ -279,6 +287,19 @@ std::string randomName() {
   return name;
 }
 
+RequestLimits randomLimits() {
+  const auto maybe = [](std::int64_t low, std::int64_t high) { return *rc::gen::arbitrary<bool>() ? 0 : *rc::gen::inRange<std::int64_t>(low, high); };
+  RequestLimits limits;
+  limits.requestsPerSecond = maybe(1, 1000000);
+  if (limits.requestsPerSecond > 0) limits.burstRequests = maybe(1, 1000000);
+  limits.concurrentRequests = maybe(1, 1000000);
+  limits.queuedBytes = Bytes(maybe(1024, 1LL << 40));
+  limits.inFlightBytes = Bytes(maybe(1024, 1LL << 40));
+  limits.queuedRequests = maybe(1, 1000000);
+  limits.queuedTime = Millis(maybe(1, 86'400'000));
+  return limits;
+}
+
 ModelService randomService() {
   ModelService object;
   object.metadata = {randomName(), randomName(), {}};
@@ -314,6 +335,7 @@ ModelService randomService() {
   spec.latencyCritical = *rc::gen::arbitrary<bool>();
   for (int i = *rc::gen::inRange(0, 4); i > 0; --i) spec.consumers.push_back(randomName() + std::to_string(i));
   if (*rc::gen::inRange(0, 8) == 0) spec.consumers = {"*"};
+  if (*rc::gen::arbitrary<bool>()) spec.tenantLimits = randomLimits();
   spec.isolation = *rc::gen::element(Isolation::None, Isolation::Core, Isolation::Cache, Isolation::Node);
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i)
     spec.probeShapes.emplace_back("in:" + std::to_string(i), *rc::gen::container<Shape>(rc::gen::inRange<std::int64_t>(1, 3)));
@@ -330,8 +352,7 @@ Tenant randomTenant() {
   object.spec.band = *rc::gen::element(Band::High, Band::Normal, Band::Low);
   object.spec.sharesBatches = *rc::gen::arbitrary<bool>();
   const auto maybe = [](std::int64_t low, std::int64_t high) { return *rc::gen::arbitrary<bool>() ? 0 : *rc::gen::inRange<std::int64_t>(low, high); };
-  object.spec.quota = {MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000), maybe(1, 1000000),
-                       maybe(1, 1000000),          Bytes(maybe(1024, 1LL << 40))};
+  object.spec.quota = {randomLimits(), MilliCpu(maybe(1, 100000)), Bytes(maybe(1 << 20, 1LL << 45)), maybe(1, 1000)};
   return object;
 }
 
@@ -352,10 +373,12 @@ void roundTrip(const Object& object) {
                 again.spec.minCpus == object.spec.minCpus);
       RC_ASSERT(again.spec.probeShapes == object.spec.probeShapes && again.spec.latencyCritical == object.spec.latencyCritical);
       RC_ASSERT(again.spec.isolation == object.spec.isolation && again.spec.maxBatch == object.spec.maxBatch);
+      RC_ASSERT(again.spec.tenantLimits == object.spec.tenantLimits);
       RC_ASSERT(again.spec.stateful == object.spec.stateful);
     } else {
       RC_ASSERT(again.spec.namespaces == object.spec.namespaces && again.spec.weight == object.spec.weight);
       RC_ASSERT(again.spec.band == object.spec.band && again.spec.sharesBatches == object.spec.sharesBatches);
+      RC_ASSERT(static_cast<const RequestLimits&>(again.spec.quota) == object.spec.quota);
     }
     RC_ASSERT(again.metadata.labels == object.metadata.labels);
   }

@@ -13,6 +13,9 @@
 namespace coterie::prometheus {
 
 namespace {
+constexpr const char* kOther = "other";
+constexpr std::size_t kForOthers = 500;  // lines kept free for the sums of late names, one series a family
+
 using Out = std::back_insert_iterator<std::string>;
 
 std::int64_t divisorOf(Unit unit) {
@@ -154,13 +157,20 @@ Histogram::Histogram(const std::vector<std::int64_t>& bounds) : bounds_(bounds),
 
 void Histogram::mirror(const std::vector<std::int64_t>& atMost, std::int64_t count, std::int64_t sum) {
   std::int64_t before = 0;
+  const auto put = [this](Cell& cell, std::int64_t value) { sums_ ? cell.add(value) : cell.set(value); };
   for (std::size_t i = 0; i < bounds_.size(); ++i) {
     const std::int64_t upTo = std::max(before, atMost[i]);
-    buckets_[i].set(upTo - before);
+    put(buckets_[i], upTo - before);
     before = upTo;
   }
-  buckets_[bounds_.size()].set(std::max<std::int64_t>(count - before, 0));
-  sum_.set(sum);
+  put(buckets_[bounds_.size()], std::max<std::int64_t>(count - before, 0));
+  put(sum_, sum);
+}
+
+void Histogram::beginSum() {
+  sums_ = true;
+  for (std::size_t i = 0; i <= bounds_.size(); ++i) buckets_[i].set(0);
+  sum_.set(0);
 }
 
 void Histogram::observe(std::int64_t value) {
@@ -181,7 +191,17 @@ Metric& Family<Metric>::find(std::vector<std::string> values) {
   if (values.size() != description_.labels.size()) broken(description_, "as many label values as labels");
   const std::lock_guard lock(registry_.mutex_);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = registry_.admit(description_.labels[i], cleaned(std::move(values[i])));
-  return series_.try_emplace(std::move(values), bounds_).first->second;
+  if (const auto known = series_.find(values); known != series_.end()) return known->second;
+  const std::size_t lines = Metric::lines(bounds_);
+  const bool late = !values.empty() && registry_.series_ + lines > registry_.maxSeries_ - std::min(registry_.maxSeries_, kForOthers);
+  if (late) {
+    for (std::string& value : values) value = kOther;
+    folded_ = values;
+  }
+  const auto [entry, added] = series_.try_emplace(std::move(values), bounds_);
+  if (added) registry_.series_ += lines;
+  if (added && late && registry_.rounds_) entry->second.beginSum();
+  return entry->second;
 }
 template class Family<Counter>;
 template class Family<Gauge>;
@@ -222,7 +242,7 @@ Family<Histogram>& Registry::histogram(const Description& description, const std
 std::string Registry::admit(const std::string& label, std::string value) {
   Values& values = labels_[label];
   if (values.pinned.count(value) != 0 || values.seen.count(value) != 0) return value;
-  if (values.seen.size() >= maxLabelValues_) return "other";
+  if (values.seen.size() >= maxLabelValues_) return kOther;
   values.seen.insert(value);
   return value;
 }
@@ -232,7 +252,9 @@ void Registry::drop(Families<Metric>& families, const std::string& label, const 
   for (auto& [name, family] : families) {
     const auto& labels = family->description_.labels;
     const auto at = static_cast<std::size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
-    if (at < labels.size()) std::erase_if(family->series_, [&](const auto& entry) { return entry.first[at] == value; });
+    if (at >= labels.size()) continue;
+    const std::size_t gone = std::erase_if(family->series_, [&](const auto& entry) { return entry.first[at] == value; });
+    series_ -= gone * Metric::lines(family->bounds_);
   }
 }
 
@@ -264,14 +286,31 @@ void Registry::keepOnly(const std::string& label, const std::set<std::string>& p
   for (const std::string& value : present) pin(label, value);
 }
 
-std::string Registry::scrape() const {
-  std::string out;
+void Registry::beginRound() {
   const std::lock_guard lock(mutex_);
-  const auto write = [&out](const auto& families, std::string_view type) {
+  rounds_ = true;
+  const auto begin = [](auto& families) {
+    for (auto& [name, family] : families) {
+      const auto late = family->folded_.empty() ? family->series_.end() : family->series_.find(family->folded_);
+      if (late != family->series_.end()) late->second.beginSum();
+    }
+  };
+  begin(counters_);
+  begin(gauges_);
+  begin(histograms_);
+}
+
+std::string Registry::scrape(const Shown& shown) const {
+  const std::lock_guard lock(mutex_);
+  std::string out;
+  const auto write = [&](const auto& families, std::string_view type) {
     for (const auto& [name, family] : families) {
-      if (family->series_.empty()) continue;  // no header without a series
-      writeHeader(out, family->description_, type);
-      for (const auto& [values, metric] : family->series_) writeSeriesOf(out, family->description_, values, metric);
+      bool begun = false;  // no header without a series
+      for (const auto& [values, metric] : family->series_) {
+        if (shown && ((!values.empty() && values == family->folded_) || !shown(family->description_.labels, values))) continue;
+        if (!std::exchange(begun, true)) writeHeader(out, family->description_, type);
+        writeSeriesOf(out, family->description_, values, metric);
+      }
     }
   };
   write(counters_, "counter");

@@ -10,14 +10,17 @@
 // Names are checked when a family is made (a wrong one is a broken invariant): prefix coterie_, lower case, counters end in _total (after the unit),
 // times are given in Nanos and shown as _seconds, sizes as _bytes; HELP and TYPE on all. A family asked for twice is the same one. Cardinality: of
 // each label (by its name, over all families) at most `maxLabelValues` values are shown; later ones become "other". Pinned values (configured names)
-// are always shown and do not count. forget() drops a deleted name's series with their memory; if the name comes back they begin anew, which readers
-// take for a restart. Thread rule: one writer per metric (its loop), with()/pin()/forget()/scrape() from any thread (a mutex, never taken by
-// add/set/observe). References stay valid until one of their label's values is forgotten, else as long as the registry. Complexity: add, set O(1);
-// observe O(buckets); with O(log series); forget and scrape O(series). Errors: none.
+// do not count. Of all families together at most `maxSeries` series are shown (lines of the page; a histogram is its buckets and two more): what
+// comes later is "other" in all its labels, one for each family. Whoever mirrors figures that are counted elsewhere says beginRound() before each
+// round, so that what was set of several names that are one "other" is their sum. forget() drops a deleted name's series with their memory; if the
+// name comes back they begin anew, which readers take for a restart. Thread rule: one writer per metric (its loop), with()/pin()/forget()/scrape()
+// from any thread (a mutex, never taken by add/set/observe). References stay valid until one of their label's values is forgotten, else as long as
+// the registry. Complexity: add, set O(1); observe O(buckets); with O(log series); forget and scrape O(series). Errors: none.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -49,23 +52,35 @@ class Counter {  // never falls
   explicit Counter(const std::vector<std::int64_t>& /*none*/ = {}) {}
   void add(std::int64_t more = 1) { value_.add(more); }
   void add(Nanos more) { value_.add(more.count()); }
-  void mirror(std::int64_t total) { value_.set(total); }  // for totals that are counted elsewhere
+  void mirror(std::int64_t total) { sums_ ? value_.add(total) : value_.set(total); }  // for totals that are counted elsewhere
   [[nodiscard]] std::int64_t value() const { return value_.get(); }
 
  private:
+  template <typename Metric>
+  friend class Family;
+  friend class Registry;
+  void beginSum() { sums_ = true, value_.set(0); }
+  static std::size_t lines(const std::vector<std::int64_t>& /*none*/) { return 1; }
   Cell value_;
+  bool sums_{false};
 };
 
 class Gauge {
  public:
   explicit Gauge(const std::vector<std::int64_t>& /*none*/ = {}) {}
-  void set(std::int64_t value) { value_.set(value); }
-  void set(Nanos value) { value_.set(value.count()); }
+  void set(std::int64_t value) { sums_ ? value_.add(value) : value_.set(value); }
+  void set(Nanos value) { set(value.count()); }
   void add(std::int64_t more) { value_.add(more); }
   [[nodiscard]] std::int64_t value() const { return value_.get(); }
 
  private:
+  template <typename Metric>
+  friend class Family;
+  friend class Registry;
+  void beginSum() { sums_ = true, value_.set(0); }
+  static std::size_t lines(const std::vector<std::int64_t>& /*none*/) { return 1; }
   Cell value_;
+  bool sums_{false};
 };
 
 class Histogram {
@@ -81,9 +96,15 @@ class Histogram {
   [[nodiscard]] std::int64_t bucket(std::size_t i) const { return buckets_[i].get(); }  // not cumulative; the last one has no bound
 
  private:
+  template <typename Metric>
+  friend class Family;
+  friend class Registry;
+  void beginSum();
+  static std::size_t lines(const std::vector<std::int64_t>& bounds) { return bounds.size() + 3; }
   std::vector<std::int64_t> bounds_;  // ascending, inclusive
   std::unique_ptr<Cell[]> buckets_;   // bounds + 1; each bucket only grows, so a scrape in between is at most behind
   Cell sum_;
+  bool sums_{false};
 };
 
 enum class Unit : std::uint8_t {
@@ -119,11 +140,15 @@ class Family {
   Description description_;
   std::vector<std::int64_t> bounds_;  // histograms only
   std::map<std::vector<std::string>, Metric> series_;
+  std::vector<std::string> folded_;  // the labels of the series that stands for all that came too late; empty: there is none
 };
 
 class Registry {
  public:
-  explicit Registry(std::size_t maxLabelValues = 200) : maxLabelValues_(maxLabelValues) {}
+  // Of a series, the names of its labels and their values: is it to be shown?
+  using Shown = std::function<bool(const std::vector<std::string>& labels, const std::vector<std::string>& values)>;
+
+  explicit Registry(std::size_t maxLabelValues = 200, std::size_t maxSeries = 20'000) : maxLabelValues_(maxLabelValues), maxSeries_(maxSeries) {}
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
@@ -137,7 +162,11 @@ class Registry {
   // Of the label these values are there: they are pinned, and pinned ones that are not among them are forgotten.
   void keepOnly(const std::string& label, const std::set<std::string>& present);
 
-  [[nodiscard]] std::string scrape() const;
+  // From here on until the next round, what is mirrored into a series of late names is added up.
+  void beginRound();
+
+  // All series, or those that `shown` says: sums over late names are not among these, whoever they are of.
+  [[nodiscard]] std::string scrape(const Shown& shown = {}) const;
 
  private:
   template <typename Metric>
@@ -156,9 +185,12 @@ class Registry {
   // "other" once the label has too many values. Call with the mutex held.
   [[nodiscard]] std::string admit(const std::string& label, std::string value);
   template <typename Metric>
-  static void drop(Families<Metric>& families, const std::string& label, const std::string& value);
+  void drop(Families<Metric>& families, const std::string& label, const std::string& value);
 
   std::size_t maxLabelValues_;
+  std::size_t maxSeries_;
+  std::size_t series_{0};  // lines of all families
+  bool rounds_{false};     // beginRound() is used
   mutable std::mutex mutex_;
   std::map<std::string, Values> labels_;
   Families<Counter> counters_;

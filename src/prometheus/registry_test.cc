@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -184,6 +185,82 @@ TEST(Registry, PromtoolFindsNothingToSay) {
   const std::string text = registry.scrape();
   std::fwrite(text.data(), 1, text.size(), pipe);
   EXPECT_EQ(::pclose(pipe), 0) << text;
+}
+
+std::size_t seriesIn(const std::string& text) {
+  std::size_t series = 0;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) series += text[at] == '#' ? 0 : 1;
+  return series;
+}
+
+// 300 tenants with 100 services each are 30,000 series a family: of 20,000 the late ones are one, and nothing is lost from the sum.
+TEST(Registry, NoMoreSeriesThanTwentyThousandAndTheRestIsOther) {
+  Registry registry;
+  constexpr int kTenants = 300;
+  constexpr int kServices = 100;
+  auto& calls = registry.counter({"coterie_calls_total", "Calls.", {"tenant", "service"}});
+  auto& waiting = registry.gauge({"coterie_waiting", "Waiting.", {"tenant", "service"}});
+  auto& latency = registry.histogram({"coterie_call_duration_seconds", "Latency.", {"tenant", "service"}, Unit::Nanos}, {1'000'000'000});
+  std::string text;
+  for (int round = 1; round <= 2; ++round) {
+    registry.beginRound();
+    for (int tenant = 0; tenant < kTenants; ++tenant) {
+      registry.pin("tenant", "t" + std::to_string(tenant));
+      for (int service = 0; service < kServices; ++service) {
+        const std::string t = "t" + std::to_string(tenant);
+        const std::string s = t + "/s" + std::to_string(service);
+        registry.pin("service", s);
+        calls.with({t, s}).mirror(round);
+        waiting.with({t, s}).set(round);
+        latency.with({t, s}).mirror({round}, round, round);
+      }
+    }
+    text = registry.scrape();
+    EXPECT_LE(seriesIn(text), 20'000U);
+    EXPECT_GT(seriesIn(text), 19'000U) << "no fewer than there is room for";
+    const auto sumOf = [&](const std::string& family) {
+      std::int64_t sum = 0;
+      for (std::size_t at = text.find("\n" + family + "{"); at != std::string::npos; at = text.find("\n" + family + "{", at + 1))
+        sum += std::stoll(text.substr(text.find("} ", at) + 2));
+      return sum;
+    };
+    EXPECT_EQ(sumOf("coterie_calls_total"), round * kTenants * kServices);
+    EXPECT_EQ(sumOf("coterie_waiting"), round * kTenants * kServices);
+    EXPECT_EQ(sumOf("coterie_call_duration_seconds_count"), round * kTenants * kServices);
+  }
+  EXPECT_EQ(linesWith(text, "coterie_calls_total{tenant=\"other\",service=\"other\"}"), 1U);
+}
+
+TEST(Registry, RoomThatIsLeftIsGivenToWhoComesNext) {
+  Registry registry(200, 510);
+  auto& calls = registry.counter({"coterie_calls_total", "Calls.", {"tenant"}});
+  const auto round = [&](int from, int to) {
+    std::set<std::string> present;
+    for (int i = from; i < to; ++i) present.insert("t" + std::to_string(i));
+    registry.keepOnly("tenant", present);
+    registry.beginRound();
+    for (const std::string& name : present) calls.with({name}).mirror(1);
+    return registry.scrape();
+  };
+  EXPECT_EQ(seriesIn(round(0, 10)), 10U);
+  EXPECT_NE(round(0, 14).find("coterie_calls_total{tenant=\"other\"} 4\n"), std::string::npos);
+  const std::string later = round(8, 16);
+  EXPECT_NE(later.find("coterie_calls_total{tenant=\"t15\"} 1\n"), std::string::npos) << later;
+  EXPECT_NE(later.find("coterie_calls_total{tenant=\"other\"} 0\n"), std::string::npos) << later;
+}
+
+TEST(Registry, SeriesAreShownToWhomTheyAreOf) {
+  Registry registry(200, 502);
+  registry.gauge({"coterie_connections_open", "Connections.", {}}).with().set(7);
+  auto& calls = registry.counter({"coterie_calls_total", "Calls.", {"tenant"}});
+  registry.beginRound();
+  for (const char* name : {"other", "b", "c"}) calls.with({name}).mirror(1);
+  const auto of = [&](const std::string& tenant) {
+    return registry.scrape([&](const auto& labels, const auto& values) { return !labels.empty() && labels[0] == "tenant" && values[0] == tenant; });
+  };
+  EXPECT_EQ(seriesIn(registry.scrape()), 2U);
+  EXPECT_EQ(of("b"), "") << "no header without a series";
+  EXPECT_EQ(of("other"), "") << "a tenant of that name is not shown what is of late ones";
 }
 
 }  // namespace

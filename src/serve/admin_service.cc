@@ -208,6 +208,14 @@ admin::TopReport AdminService::top() const {
   return report;
 }
 
+std::vector<admin::LimitLine> AdminService::limits() const {
+  std::vector<admin::LimitLine> lines;
+  for (const gateway::LimitSnapshot& each : parts_.bridge.figures().gateway.limits) {
+    for (const tenancy::LimitUse& use : each.uses) lines.push_back({each.tenant, each.service, use});
+  }
+  return lines;
+}
+
 Result<admin::LogPage> AdminService::logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const {
   if (const auto summary = find(service); !summary) return summary.error();
   return parts_.logs.read(service, after, most);

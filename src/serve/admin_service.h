@@ -1,8 +1,11 @@
 // What an administrator may ask of a running `coterie serve`, answered from its parts. Thread rule: control loop.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "admin/admin_backend.h"
 #include "agent/drc.h"
@@ -26,13 +29,16 @@ class AdminService final : public admin::AdminBackend {
     identity::KeyStore& keys;
     const ContainerRuntime& runtime;
     const LogBook& logs;
+    std::function<std::string(const std::optional<TenantName>&)> metrics;
   };
-  AdminService(Parts parts, admin::VersionInfo version) : parts_(parts), version_(std::move(version)) { tick(); }
+  AdminService(Parts parts, admin::VersionInfo version) : parts_(std::move(parts)), version_(std::move(version)) { tick(); }
 
   [[nodiscard]] admin::VersionInfo version() const override { return version_; }
   [[nodiscard]] Result<admin::Explanation> explain(const ServiceName& service, const std::optional<TenantName>& eyes) const override;
   [[nodiscard]] Result<std::vector<admin::InstanceInfo>> instances(const ServiceName& service) const override;
   [[nodiscard]] admin::TopReport top() const override;
+  [[nodiscard]] std::vector<admin::LimitLine> limits() const override;
+  [[nodiscard]] std::string metrics(const std::optional<TenantName>& tenant) const override { return parts_.metrics(tenant); }
   [[nodiscard]] Result<admin::LogPage> logs(const ServiceName& service, std::optional<std::uint64_t> after, std::size_t most) const override;
   [[nodiscard]] admin::DrcMode drc() const override { return parts_.drc.view().frozen ? admin::DrcMode::Off : admin::DrcMode::On; }
   [[nodiscard]] Status setDrc(admin::DrcMode mode) override;

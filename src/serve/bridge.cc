@@ -92,6 +92,7 @@ void Bridge::setService(const controller::GatewayService& service) {
       entry.settings.consumers.emplace_back(consumer);
     }
   }
+  entry.settings.tenantLimits = spec.tenantLimits;
   entry.settings.weight = spec.weight;
   entry.settings.maxBatch = spec.maxBatch;
   entry.settings.sequences.reset();

@@ -304,19 +304,22 @@ Status LocalServer::Parts::buildAdmin() {
   version.version = kVersion;
   version.gatewayUrl = urlOf(options.address, gatewayServer->port());
   version.started = startedWall;
+  const auto page = [this](const std::optional<TenantName>& tenant) {
+    const GatewayFigures figures = bridge->figures();
+    return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries(), tenant,
+                          accessLog ? std::optional(accessLog->dropped()) : std::nullopt);
+  };
+  // Who is on this machine is taken for its administrator, unless somebody said otherwise; others say who they are.
+  const bool open = http::isLoopback(options.adminAddress) && !options.metricsNeedKey;
   metricsHandler = std::make_unique<admin::MetricsHandler>(
-      [this] {
-        const GatewayFigures figures = bridge->figures();
-        return metrics.scrape(figures.gateway, figures.server, drc->groups(), drc->view(), services->summaries(),
-                              accessLog ? std::optional(accessLog->dropped()) : std::nullopt);
-      },
-      [this] { return readiness(); });
+      page, [this] { return readiness(); }, [this](std::string_view key) { return keys->snapshot()->authenticate(key, control.clock().wall()); },
+      open ? admin::MetricsDoor::Open : admin::MetricsDoor::Key);
   auto metricsListener = http::Server::listenTcp(control, options.adminAddress, options.adminPort,
                                                  {.limits = {}, .allowNonLoopback = options.allowNonLoopback}, *metricsHandler);
   if (!metricsListener) return listenError(metricsListener.error(), "--admin-port", options.adminAddress, options.adminPort);
   metricsServer = std::move(metricsListener).value();
   version.adminUrl = urlOf(options.adminAddress, metricsServer->port());
-  adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs}, version);
+  adminService = std::make_unique<AdminService>(AdminService::Parts{control, *drc, *services, *bridge, *keys, *runtime, logs, page}, version);
   adminHandler = std::make_unique<admin::AdminHandler>(control, *store, *store, *adminService, audit->trail(), ::geteuid());
   auto adminListener = http::Server::listenUnix(control, options.state + "/admin.sock", {}, *adminHandler);
   if (!adminListener) return adminListener.error();

@@ -1,6 +1,8 @@
 #include "serve/metrics.h"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "gateway/statistics.h"
@@ -14,6 +16,12 @@ const std::vector<std::string> kService{"tenant", "service"};
 const std::vector<std::string> kTenant{"tenant"};
 const std::vector<std::int64_t> kBatchSizes{1, 2, 4, 8, 16, 32, 64};
 
+// What a series says of a label; null: it has none of that name.
+const std::string* valueOf(std::string_view label, const std::vector<std::string>& labels, const std::vector<std::string>& values) {
+  const auto found = std::find(labels.begin(), labels.end(), label);
+  return found == labels.end() ? nullptr : &values[static_cast<std::size_t>(found - labels.begin())];
+}
+
 void mirror(prometheus::Histogram& to, const Histogram& from) {
   std::vector<std::int64_t> atMost;
   for (const std::int64_t bound : to.bounds()) atMost.push_back(from.countAtMost(bound));
@@ -25,9 +33,10 @@ ServeMetrics::ServeMetrics() : bounds_(prometheus::latencyBounds()) {}
 
 std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const http::ServerStats& server,
                                  const std::vector<agent::GroupView>& groups, const agent::DrcView& drc,
-                                 const std::vector<controller::ServiceSummary>& summaries, std::optional<std::int64_t> accessLinesDropped) {
+                                 const std::vector<controller::ServiceSummary>& summaries, const std::optional<TenantName>& tenant,
+                                 std::optional<std::int64_t> accessLinesDropped) {
   Names tenants;
-  for (const auto& tenant : gateway.tenants) tenants.insert(tenant.tenant.value);
+  for (const auto& each : gateway.tenants) tenants.insert(each.tenant.value);
   Names services;
   for (const auto& service : gateway.services) {
     services.insert(service.name.path());
@@ -38,8 +47,10 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
   for (const auto& group : groups) services.insert(group.spec.service.path());
   registry_.keepOnly("tenant", tenants);
   registry_.keepOnly("service", services);
+  registry_.beginRound();
+  for (const auto& each : gateway.tenants) fillTenant(each);
+  for (const auto& limits : gateway.limits) fillLimits(limits);
   for (const auto& service : gateway.services) fillService(service);
-  for (const auto& tenant : gateway.tenants) fillTenant(tenant);
   for (const auto& group : groups) fillGroup(group);
   for (const auto& summary : summaries) {
     if (services.count(summary.name.path()) > 0) fillWidth(summary);
@@ -51,7 +62,16 @@ std::string ServeMetrics::scrape(const gateway::GatewaySnapshot& gateway, const 
         .mirror(*accessLinesDropped);
   }
   fillDrc(drc);
-  return registry_.scrape();
+  if (!tenant) return registry_.scrape();
+  Names own;
+  for (const auto& service : gateway.services) {
+    if (service.tenant == *tenant) own.insert(service.name.path());
+  }
+  return registry_.scrape([&](const std::vector<std::string>& labels, const std::vector<std::string>& values) {
+    if (const std::string* whose = valueOf("tenant", labels, values)) return *whose == tenant->value;
+    const std::string* service = valueOf("service", labels, values);
+    return service != nullptr && own.contains(*service);
+  });
 }
 
 // By who called: a tenant's own calls, of whomever's service.
@@ -78,6 +98,9 @@ void ServeMetrics::fillCaller(const std::string& name, const gateway::CallerSnap
           caller.withinObjective);
   counter("coterie_slot_seconds_total", "Time that lanes were held, less what runs waited for a CPU: what fairness divides, by caller.",
           caller.slotNanos, Unit::Nanos);
+  counter("coterie_slot_entitled_seconds_total",
+          "The caller's share of the slots over the time that it had requests waiting or running: who always has work gets at least that.",
+          caller.entitledNanos, Unit::Nanos);
   counter("coterie_request_bytes_total", "Tensor bytes accepted, by caller.", caller.bytesIn, Unit::Bytes);
   counter("coterie_response_bytes_total", "Bytes of successful answers, by caller.", caller.bytesOut, Unit::Bytes);
 }
@@ -96,12 +119,35 @@ void ServeMetrics::fillService(const gateway::ServiceSnapshot& service) {
   const auto gauge = [&](const char* family, const char* help, std::int64_t value, Unit unit = Unit::None) {
     registry_.gauge({family, help, kService, unit}).with({tenant, name}).set(value);
   };
+  gauge("coterie_fairness_jain_ratio",
+        "Jain's index of used by entitled slot time in the last full 10 s, over callers that waited all the time; 1: fewer than two, or all alike.",
+        service.jainPermille, Unit::Permille);
   gauge("coterie_requests_queued", "Requests that wait for a lane.", service.queued);
   gauge("coterie_queued_request_bytes", "Memory held by requests that wait.", service.queuedBytes, Unit::Bytes);
   if (service.stateful) gauge("coterie_sequences", "Sequences that have begun and not ended, of stateful services.", service.sequences);
   gauge("coterie_requests_running", "Requests on lanes.", service.inFlight);
   gauge("coterie_own_lanes_open", "Own lanes that may take requests.", service.openOwnLanes);
   gauge("coterie_loan_lanes_open", "Loan lanes that may take requests.", service.openLoanLanes);
+}
+
+void ServeMetrics::fillLimits(const gateway::LimitSnapshot& limits) {
+  const std::string& tenant = limits.tenant.value;
+  for (const tenancy::LimitUse& use : limits.uses) {
+    if (use.limit == 0 && use.hits == 0) continue;
+    const std::string name(tenancy::limitName(use.kind));
+    if (limits.service) {
+      registry_
+          .counter({"coterie_service_limit_hits_total",
+                    "Requests refused by the service's tenantLimits, by caller and limit.",
+                    {"tenant", "service", "limit"}})
+          .with({tenant, limits.service->path(), name})
+          .mirror(use.hits);
+    } else {
+      registry_.counter({"coterie_limit_hits_total", "Requests refused by the tenant's quota, by limit.", {"tenant", "limit"}})
+          .with({tenant, name})
+          .mirror(use.hits);
+    }
+  }
 }
 
 void ServeMetrics::fillTenant(const gateway::TenantSnapshot& tenant) {
@@ -156,6 +202,8 @@ void ServeMetrics::fillGroup(const agent::GroupView& group) {
   counter("coterie_group_used_cpu_seconds_total", "CPU time of its lanes.", group.counters.used.count(), Unit::Nanos);
   counter("coterie_group_borrowed_cpu_seconds_total", "CPU time of its lanes on CPUs of others.", group.counters.borrowed.count(), Unit::Nanos);
   counter("coterie_group_lent_cpu_seconds_total", "CPU time of others on its CPUs.", group.counters.lent.count(), Unit::Nanos);
+  counter("coterie_group_idle_entitled_cpu_seconds_total", "CPU time that it was entitled to and that neither it nor a borrower used.",
+          group.counters.idle.count(), Unit::Nanos);
   counter("coterie_group_moves_total", "Changes of a home.", group.counters.moves);
   counter("coterie_group_apply_errors_total", "Writes to the kernel that failed or hung.", group.counters.applyErrors);
   counter("coterie_group_drift_repairs_total", "Times that somebody else's change was put right.", group.counters.driftRepairs);

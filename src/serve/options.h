@@ -23,6 +23,7 @@ struct ServeOptions {
   std::uint16_t port{8080};                  // of the gateway; 0: the kernel's choice
   std::string adminAddress{"127.0.0.1"};     // of /metrics, /healthz, /readyz
   std::uint16_t adminPort{8081};             // 0: the kernel's choice
+  bool metricsNeedKey{false};                // /metrics asks for a key also on loopback; elsewhere it always does
   bool allowNonLoopback{false};              // clear text may leave this machine
   std::string runtime;                       // ONNX Runtime's shared library
   std::string worker;                        // the worker's binary; empty: this one

@@ -39,6 +39,7 @@ struct Flags {
   std::int64_t port{8080};
   std::string adminAddress{"127.0.0.1"};
   std::int64_t adminPort{8081};
+  bool metricsNeedKey{false};
   bool allowNonLoopback{false};
   bool demoKeys{false};
   std::string runtime;
@@ -91,6 +92,7 @@ Result<ServeOptions> optionsOf(const Flags& flags, const std::string& state) {
   options.port = static_cast<std::uint16_t>(flags.port);
   options.adminAddress = flags.adminAddress;
   options.adminPort = static_cast<std::uint16_t>(flags.adminPort);
+  options.metricsNeedKey = flags.metricsNeedKey;
   options.allowNonLoopback = flags.allowNonLoopback;
   options.runtime = flags.runtime.empty() ? onnx::defaultLibrary() : flags.runtime;
   if (const Status usable = checkRuntime(options.runtime); !usable) return usable.error();
@@ -245,6 +247,7 @@ cli::Command serveCommand() {
           {"--port", "port of the gateway; 0: any free one", &flags->port},
           {"--admin-address", "address of /metrics, /healthz, /readyz", &flags->adminAddress},
           {"--admin-port", "its port; 0: any free one", &flags->adminPort},
+          {"--metrics-need-key", "/metrics asks for a key also on loopback; on other addresses it always does", &flags->metricsNeedKey},
           {"--allow-non-loopback", "clear text may leave this machine", &flags->allowNonLoopback},
           {"--demo-keys", "make and show a key per tenant, named quickstart", &flags->demoKeys},
           {"--onnxruntime", "ONNX Runtime's shared library (default: the one that ./dev setup fetched)", &flags->runtime, {}, cli::Names::Files},

@@ -459,5 +459,49 @@ TEST(Metrics, aGroupThatStillDrainsIsShownUntilItIsGone) {
   EXPECT_EQ(metrics.scrape({}, {}, {}, {}).find("audio/speech"), std::string::npos);
 }
 
+TEST(Metrics, aTenantSeesItsCallsAndItsServicesAndNothingElse) {
+  ServeMetrics metrics;
+  gateway::GatewaySnapshot snapshot;
+  const auto caller = [](const char* tenant) {
+    gateway::CallerSnapshot made;
+    made.tenant = TenantName(tenant);
+    made.requests.answer(200, "");
+    return made;
+  };
+  for (const auto& [name, tenant] : {std::pair<ServiceName, const char*>{kSpeech, "audio"}, {{"video", "clip"}, "video"}}) {
+    gateway::ServiceSnapshot service;
+    service.name = name;
+    service.tenant = TenantName(tenant);
+    service.callers = {caller("audio"), caller("video")};
+    snapshot.services.push_back(service);
+  }
+  for (const char* tenant : {"audio", "video"}) {
+    snapshot.tenants.push_back({TenantName(tenant), {}, 1, 0});
+    snapshot.limits.push_back({TenantName(tenant), std::nullopt, {{tenancy::LimitKind::RequestRate, 5, 5, 1, 3}}});
+    snapshot.limits.push_back({TenantName(tenant), kSpeech, {{tenancy::LimitKind::QueuedTime, 5, 0, 1, 4}}});
+  }
+  agent::GroupView group;
+  group.spec.service = kSpeech;
+  agent::GroupView other;
+  other.spec.service = {"video", "clip"};
+  const auto of = [&](const std::optional<TenantName>& tenant) { return metrics.scrape(snapshot, {}, {group, other}, {}, {}, tenant); };
+  const std::string all = of({});
+  for (const char* line : {"coterie_limit_hits_total{tenant=\"video\",limit=\"requestsPerSecond\"} 3",
+                           "coterie_service_limit_hits_total{tenant=\"audio\",service=\"audio/speech\",limit=\"queuedSeconds\"} 4",
+                           "coterie_fairness_jain_ratio{tenant=\"audio\",service=\"audio/speech\"} 1\n",
+                           "coterie_slot_entitled_seconds_total{tenant=\"video\",service=\"audio/speech\"} 0\n",
+                           "coterie_group_idle_entitled_cpu_seconds_total{service=\"video/clip\"} 0\n", "coterie_connections_open 0\n"})
+    EXPECT_NE(all.find(line), std::string::npos) << line << "\n" << all;
+  const std::string own = of(TenantName("audio"));
+  EXPECT_NE(own.find("coterie_requests_total{tenant=\"audio\",service=\"video/clip\",code=\"200\"} 1"), std::string::npos) << "it called it";
+  EXPECT_NE(own.find("coterie_group_demand_cpus{service=\"audio/speech\"}"), std::string::npos);
+  EXPECT_NE(own.find("coterie_limit_hits_total{tenant=\"audio\""), std::string::npos);
+  EXPECT_EQ(own.find("tenant=\"video\""), std::string::npos) << own;
+  EXPECT_EQ(own.find("{service=\"video/clip\"}"), std::string::npos) << own;
+  EXPECT_EQ(own.find("coterie_connections_open"), std::string::npos) << "the machine's";
+  EXPECT_EQ(of(TenantName("nobody")), "");
+  EXPECT_EQ(of({}), all);
+}
+
 }  // namespace
 }  // namespace coterie::serve

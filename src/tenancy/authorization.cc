@@ -51,6 +51,8 @@ constexpr std::array kTable{
     Row{Kind::Log, Verb::Watch, {O, N, O, A}},
     Row{Kind::Usage, Verb::Get, {O, N, O, A}},
     Row{Kind::Audit, Verb::List, {N, N, O, A}},
+    Row{Kind::Limit, Verb::List, {O, N, O, A}},
+    Row{Kind::Metrics, Verb::Get, {O, N, O, A}},
     Row{Kind::Controller, Verb::Get, {N, N, N, A}},
     Row{Kind::Controller, Verb::Update, {N, N, N, A}},
     Row{Kind::Version, Verb::Get, {A, A, A, A}},
@@ -140,6 +142,8 @@ std::string_view kindName(Kind kind) {
     case Kind::Log: return "Log";
     case Kind::Usage: return "Usage";
     case Kind::Audit: return "Audit";
+    case Kind::Limit: return "Limit";
+    case Kind::Metrics: return "Metrics";
     case Kind::Controller: return "Controller";
     case Kind::Version: return "Version";
   }

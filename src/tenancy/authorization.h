@@ -36,11 +36,14 @@ enum class Kind : std::uint8_t {
   Log,
   Usage,       // `coterie top`
   Audit,       // the log of who did what, and who was refused
+  Limit,       // of requests, with their use: `coterie limits`
+  Metrics,     // Prometheus' page
   Controller,  // the dynamic resource controller's switch
   Version,
 };
-inline constexpr std::array kAllKinds{Kind::Tenant, Kind::ModelService, Kind::Key,   Kind::Model, Kind::Statistics, Kind::Instance, Kind::Explanation,
-                                      Kind::Event,  Kind::Log,          Kind::Usage, Kind::Audit, Kind::Controller, Kind::Version};
+inline constexpr std::array kAllKinds{Kind::Tenant,   Kind::ModelService, Kind::Key,     Kind::Model,      Kind::Statistics,
+                                      Kind::Instance, Kind::Explanation,  Kind::Event,   Kind::Log,        Kind::Usage,
+                                      Kind::Audit,    Kind::Limit,        Kind::Metrics, Kind::Controller, Kind::Version};
 
 enum class Reach : std::uint8_t {
   Senseless,  // no role: that is not done to things of this kind

@@ -35,6 +35,8 @@ const std::vector<Line> kDecided{
     {"Log", {"o-oa", "....", "o-oa", "....", "....", "....", "....", "....", "....", "...."}},
     {"Usage", {"o-oa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
     {"Audit", {"....", "--oa", "....", "....", "....", "....", "....", "....", "....", "...."}},
+    {"Limit", {"....", "o-oa", "....", "....", "....", "....", "....", "....", "....", "...."}},
+    {"Metrics", {"o-oa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
     {"Controller", {"---a", "....", "....", "....", "---a", "....", "....", "....", "....", "...."}},
     {"Version", {"aaaa", "....", "....", "....", "....", "....", "....", "....", "....", "...."}},
 };
@@ -141,6 +143,7 @@ TEST(Authorization, NamesAreReadAsTheyArePrinted) {
   for (const Role role : kAllRoles) EXPECT_EQ(roleNamed(roleName(role)), role);
   EXPECT_EQ(kindNamed("modelservices"), Kind::ModelService);
   EXPECT_EQ(kindNamed("statistics"), Kind::Statistics);
+  EXPECT_EQ(kindNamed("limits"), Kind::Limit);
   EXPECT_EQ(kindNamed("keyss"), std::nullopt);
   EXPECT_EQ(kindNamed(""), std::nullopt);
   EXPECT_EQ(verbNamed("GET"), std::nullopt);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <string>
 
 namespace coterie::tenancy {
 
 namespace {
-constexpr std::int64_t kRequest = 1'000'000'000;  // units of one request
-constexpr std::int64_t kMaxRate = 1'000'000'000;  // beyond one a nanosecond there is nothing to limit
+constexpr std::int64_t kRequest = 1'000'000'000;   // units of one request
+constexpr std::int64_t kMostRate = 1'000'000'000;  // beyond one a nanosecond there is nothing to limit
+constexpr Nanos kRetry = Seconds(1);               // where nobody can say when a place becomes free
 }  // namespace
 
 std::string_view limitReason(LimitKind kind) {
@@ -16,94 +16,130 @@ std::string_view limitReason(LimitKind kind) {
     case LimitKind::RequestRate: return "RequestRateExceeded";
     case LimitKind::Concurrency: return "ConcurrencyExceeded";
     case LimitKind::QueuedBytes: return "QueuedBytesExceeded";
+    case LimitKind::InFlightBytes: return "InFlightBytesExceeded";
+    case LimitKind::QueuedRequests: return "QueuedRequestsExceeded";
+    case LimitKind::QueuedTime: return "QueuedSecondsExceeded";
   }
   return "LimitExceeded";
 }
 
-std::string_view limitField(LimitKind kind) {
+std::string_view limitName(LimitKind kind) {
   switch (kind) {
-    case LimitKind::RequestRate: return "quota.requestsPerSecond";
-    case LimitKind::Concurrency: return "quota.concurrentRequests";
-    case LimitKind::QueuedBytes: return "quota.queuedBytes";
+    case LimitKind::RequestRate: return "requestsPerSecond";
+    case LimitKind::Concurrency: return "concurrentRequests";
+    case LimitKind::QueuedBytes: return "queuedBytes";
+    case LimitKind::InFlightBytes: return "inFlightBytes";
+    case LimitKind::QueuedRequests: return "queuedRequests";
+    case LimitKind::QueuedTime: return "queuedSeconds";
   }
-  return "quota";
+  return {};
 }
 
-Error LimitRefusal::toError() const {
-  const std::string field(limitField(kind));
-  const auto millis = std::chrono::ceil<Millis>(retryAfter).count();
+std::string limitText(LimitKind kind, std::int64_t value) {
+  if (kind != LimitKind::QueuedTime) return std::to_string(value);
+  std::string seconds = std::to_string(static_cast<double>(value) / 1e9);
+  seconds.erase(seconds.find_last_not_of('0') + 1);
+  if (seconds.back() == '.') seconds.pop_back();
+  return seconds;
+}
+
+std::string LimitRefusal::field() const { return (scope == LimitScope::Tenant ? "quota." : "tenantLimits.") + std::string(limitName(kind)); }
+
+Error LimitRefusal::toError(const TenantName& tenant, const ServiceName& service) const {
+  const bool all = scope == LimitScope::Tenant;
   return {Code::ResourceExhausted, std::string(limitReason(kind)),
-          "the tenant's " + field + " of " + std::to_string(limit) + " is in use; try again in " + std::to_string(millis) +
-              " ms, or ask for a larger " + field};
+          "tenant \"" + tenant.value + "\"" + (all ? "" : " at service \"" + service.path() + "\"") + ": " + field() + " of " +
+              limitText(kind, limit) + " is in use; try again in " + std::to_string(std::chrono::ceil<Millis>(retryAfter).count()) + " ms, or ask " +
+              (all ? "the platform" : "the service's owner") + " for a larger " + field()};
 }
 
-TenantLimits::State& TenantLimits::stateOf(TenantId tenant) {
-  assert(tenant.valid());
-  const auto at = static_cast<std::size_t>(tenant.value);
-  if (at >= tenants_.size()) tenants_.resize(at + 1);
-  return tenants_[at];
+void RequestLimiter::set(const RequestLimits& limits) {
+  limits_ = limits;
+  limits_.requestsPerSecond = std::clamp<std::int64_t>(limits.requestsPerSecond, 0, kMostRate);
+  limits_.burstRequests = std::clamp<std::int64_t>(limits.burstRequests > 0 ? limits.burstRequests : limits_.requestsPerSecond, 0, kMostRate);
+  units_ = std::min(units_, full());
 }
 
-const TenantLimits::State* TenantLimits::find(TenantId tenant) const {
-  return tenant.valid() && static_cast<std::size_t>(tenant.value) < tenants_.size() ? &tenants_[static_cast<std::size_t>(tenant.value)] : nullptr;
+std::int64_t RequestLimiter::full() const { return limits_.burstRequests * kRequest; }
+
+std::int64_t RequestLimiter::unitsAt(Instant now) const {
+  if (units_ < 0 || limits_.requestsPerSecond == 0) return full();
+  const std::int64_t untilFull = full() / limits_.requestsPerSecond + 1;
+  const std::int64_t elapsed = std::clamp<std::int64_t>((now - filled_).count(), 0, untilFull);
+  return units_ + std::min(elapsed * limits_.requestsPerSecond, full() - units_);
 }
 
-void TenantLimits::setTenant(TenantId tenant, const TenantQuota& quota) {
-  State& state = stateOf(tenant);
-  state.rate = std::clamp<std::int64_t>(quota.requestsPerSecond, 0, kMaxRate);
-  state.concurrencyLimit = std::max<std::int64_t>(quota.concurrentRequests, 0);
-  state.bytesLimit = std::max<std::int64_t>(quota.queuedBytes.value, 0);
-  if (state.units > state.rate * kRequest) state.units = state.rate * kRequest;
+LimitRefusal RequestLimiter::refuse(LimitKind kind, std::int64_t limit, Nanos retryAfter) {
+  ++hits_[static_cast<std::size_t>(kind)];
+  return {kind, limit, retryAfter, scope_};
 }
 
-std::optional<LimitRefusal> TenantLimits::start(TenantId tenant, Instant now) {
-  State& state = stateOf(tenant);
-  if (state.concurrencyLimit > 0 && state.concurrent >= state.concurrencyLimit)
-    return LimitRefusal{LimitKind::Concurrency, state.concurrencyLimit, Seconds(1)};
-  if (state.rate > 0) {
-    const std::int64_t full = state.rate * kRequest;
-    const std::int64_t elapsed = state.units < 0 ? kRequest : std::clamp<std::int64_t>((now - state.filled).count(), 0, kRequest);
-    const std::int64_t had = std::max<std::int64_t>(state.units, 0);
-    state.units = had + std::min(elapsed * state.rate, full - had);
-    state.filled = std::max(state.filled, now);
-    if (state.units < kRequest) {
-      return LimitRefusal{LimitKind::RequestRate, state.rate, Nanos((kRequest - state.units + state.rate - 1) / state.rate)};
-    }
-    state.units -= kRequest;
+std::optional<LimitRefusal> RequestLimiter::start(Instant now) {
+  if (limits_.concurrentRequests > 0 && concurrent_ >= limits_.concurrentRequests)
+    return refuse(LimitKind::Concurrency, limits_.concurrentRequests, kRetry);
+  if (const std::int64_t rate = limits_.requestsPerSecond; rate > 0) {
+    units_ = unitsAt(now);
+    filled_ = std::max(filled_, now);
+    if (units_ < kRequest) return refuse(LimitKind::RequestRate, rate, Nanos((kRequest - units_ + rate - 1) / rate));
+    units_ -= kRequest;
   }
-  ++state.concurrent;
+  ++concurrent_;
   return std::nullopt;
 }
 
-void TenantLimits::finish(TenantId tenant) {
-  State& state = stateOf(tenant);
-  assert(state.concurrent > 0);
-  --state.concurrent;
+void RequestLimiter::finish() {
+  assert(concurrent_ > 0);
+  --concurrent_;
 }
 
-std::optional<LimitRefusal> TenantLimits::queue(TenantId tenant, Bytes bytes) {
-  State& state = stateOf(tenant);
-  if (state.bytesLimit > 0 && bytes.value > state.bytesLimit - state.bytes) return LimitRefusal{LimitKind::QueuedBytes, state.bytesLimit, Seconds(1)};
-  state.bytes += bytes.value;
+std::optional<LimitRefusal> RequestLimiter::hold(Bytes bytes) {
+  if (limits_.queuedBytes.value > 0 && bytes.value > limits_.queuedBytes.value - queuedBytes_)
+    return refuse(LimitKind::QueuedBytes, limits_.queuedBytes.value, kRetry);
+  if (limits_.inFlightBytes.value > 0 && bytes.value > limits_.inFlightBytes.value - inFlightBytes_)
+    return refuse(LimitKind::InFlightBytes, limits_.inFlightBytes.value, kRetry);
+  queuedBytes_ += bytes.value;
+  inFlightBytes_ += bytes.value;
   return std::nullopt;
 }
 
-void TenantLimits::unqueue(TenantId tenant, Bytes bytes) {
-  State& state = stateOf(tenant);
-  assert(state.bytes >= bytes.value);
-  state.bytes -= bytes.value;
+void RequestLimiter::release(Bytes queued, Bytes inFlight) {
+  assert(queuedBytes_ >= queued.value && inFlightBytes_ >= inFlight.value);
+  queuedBytes_ -= queued.value;
+  inFlightBytes_ -= inFlight.value;
 }
 
-void TenantLimits::queueAgain(TenantId tenant, Bytes bytes) { stateOf(tenant).bytes += bytes.value; }
-
-std::int64_t TenantLimits::concurrent(TenantId tenant) const {
-  const State* state = find(tenant);
-  return state == nullptr ? 0 : state->concurrent;
+std::optional<LimitRefusal> RequestLimiter::queueFull(Nanos waiting) {
+  if (limits_.queuedRequests > 0 && queued_ >= limits_.queuedRequests) return refuse(LimitKind::QueuedRequests, limits_.queuedRequests, kRetry);
+  if (limits_.queuedTime > Nanos{} && queued_ > 0 && waiting >= limits_.queuedTime)
+    return refuse(LimitKind::QueuedTime, limits_.queuedTime.count(), std::max(kRetry, waiting - limits_.queuedTime));
+  return std::nullopt;
 }
 
-Bytes TenantLimits::queuedBytes(TenantId tenant) const {
-  const State* state = find(tenant);
-  return Bytes(state == nullptr ? 0 : state->bytes);
+void RequestLimiter::leaveQueue() {
+  assert(queued_ > 0);
+  --queued_;
+}
+
+std::optional<Bytes> RequestLimiter::roomForBytes() const {
+  std::optional<Bytes> room;
+  const auto narrow = [&](Bytes limit, std::int64_t used) {
+    if (limit.value > 0) room = std::min(room.value_or(limit), Bytes(limit.value - used));
+  };
+  narrow(limits_.queuedBytes, queuedBytes_);
+  narrow(limits_.inFlightBytes, inFlightBytes_);
+  return room;
+}
+
+std::vector<LimitUse> RequestLimiter::uses(Instant now, Nanos waiting) const {
+  const std::int64_t spent = (full() - unitsAt(now) + kRequest - 1) / kRequest;
+  std::vector<LimitUse> all{{LimitKind::RequestRate, limits_.requestsPerSecond, limits_.burstRequests, spent, 0},
+                            {LimitKind::Concurrency, limits_.concurrentRequests, 0, concurrent_, 0},
+                            {LimitKind::QueuedBytes, limits_.queuedBytes.value, 0, queuedBytes_, 0},
+                            {LimitKind::InFlightBytes, limits_.inFlightBytes.value, 0, inFlightBytes_, 0},
+                            {LimitKind::QueuedRequests, limits_.queuedRequests, 0, queued_, 0},
+                            {LimitKind::QueuedTime, limits_.queuedTime.count(), 0, waiting.count(), 0}};
+  for (LimitUse& use : all) use.hits = hits_[static_cast<std::size_t>(use.kind)];
+  return all;
 }
 
 }  // namespace coterie::tenancy

@@ -32,7 +32,7 @@ struct Case {
 
 TEST(Quota, Table) {
   const TenantQuota none;
-  const TenantQuota two{MilliCpu(2000), mi(1024), 2, 0, 0, {}};
+  const TenantQuota two{{}, MilliCpu(2000), mi(1024), 2};
   const std::vector<Case> cases{
       {"no quota", none, {use("a", 9000)}, use("b", 9000, 0, mi(99999)), ""},
       {"fits exactly", two, {use("a", 900, 0, mi(512))}, use("b", 1000, 2000, mi(512)), ""},

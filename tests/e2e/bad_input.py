@@ -88,6 +88,8 @@ MANIFESTS = [
     ("a weight out of range", TENANT, "weight: 100", "weight: 0", "spec.weight", []),
     ("a list for a map", TENANT, "  quota:\n    cpus: 2\n    memory: 1Gi\n", "  quota: [1, 2]\n", "spec.quota", []),
     ("a quota of nothing", TENANT, "cpus: 2", "cpus: 0", "spec.quota.cpus", ["leave"]),
+    ("a burst without a rate", TENANT, "cpus: 2", "burstRequests: 5", "spec.quota.burstRequests", ["requestsPerSecond"]),
+    ("no seconds to wait", SERVICE, "  memory: 256Mi\n", "  memory: 256Mi\n  tenantLimits: {queuedSeconds: 0}\n", "spec.tenantLimits.queuedSeconds", ["leave"]),
     ("a class that is none", SERVICE, "  memory: 256Mi\n", "  memory: 256Mi\n  serviceClass: batched\n", "spec.serviceClass", ["batch"]),
     ("batches of none", SERVICE, "  memory: 256Mi\n", "  memory: 256Mi\n  batching: {maxRequests: 0}\n", "spec.batching.maxRequests", ["64"]),
     ("batching without its number", SERVICE, "  memory: 256Mi\n", "  memory: 256Mi\n  batching: {}\n", "spec.batching.maxRequests", ["missing"]),

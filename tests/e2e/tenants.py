@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Several teams on one service: who may call, whose turn it is, who pays; and every decision recorded and decided again."""
+import http.client
 import json
+import re
 import time
 
-from harness import Load, case, check, main, need_runtime, within
+from harness import Load, ask, bearer, case, check, main, need_runtime, within
 from objects import matrix, service, tenant
 
 WEIGHTS = {"red": 100, "green": 200, "blue": 100}
@@ -17,8 +19,8 @@ def weighted(name, **spec):
     return value
 
 
-def shared(*consumers):
-    return service(SHARED, "slow_50ms.onnx", instances=1, consumers=list(consumers))
+def shared(*consumers, **spec):
+    return service(SHARED, "slow_50ms.onnx", instances=1, consumers=list(consumers), **spec)
 
 
 def prepare(context):
@@ -106,6 +108,25 @@ def changed_limits_bite_within_a_second(context):
     late = under_load(context, lambda: server.apply(limited), 429, "a limit that was lowered bites")
     check(len(late) <= 10, f"{len(late)} answers where one a second is allowed")
     server.apply(weighted("blue"))
+
+
+@case
+def limits_at_a_service_bite_within_a_second_and_are_shown_to_whose_they_are(context):
+    server = context.main
+    bounded = shared("green", "blue", tenantLimits={"concurrentRequests": 1})
+    # blue has two connections at work, the others one each.
+    under_load(context, lambda: server.apply(bounded), 429, "a limit of each tenant at a service bites")
+    table = server.ok("limits", "-n", "blue")
+    check(re.search(r"blue +red/shared +concurrentRequests +1 +\d+ +[1-9]", table), table)
+    check("green" not in table, table)
+    connection = http.client.HTTPConnection(server.metrics.rpartition("://")[2], timeout=30)
+    page = ask(connection, "GET", "/metrics", headers=bearer(server.key("blue", "observe"))).body.decode()
+    check(re.search(r'coterie_service_limit_hits_total{tenant="blue",service="red/shared",limit="concurrentRequests"} [1-9]', page), page)
+    check('tenant="green"' not in page and 'tenant="red"' not in page, page)
+    check(ask(connection, "GET", "/metrics", headers=bearer(context.keys["blue"])).status == 403, "role infer reads metrics")
+    connection.close()
+    server.apply(shared("green", "blue"))
+    within(5, "blue may", lambda: server.infer("red.shared", context.keys["blue"], wanted()).status == 200)
 
 
 @case
