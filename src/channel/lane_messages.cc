@@ -36,11 +36,11 @@ void get(ByteReader& reader, TensorPlace& place) {
   reader.read(place.dims.data(), place.rank * sizeof(std::int64_t));
 }
 
-enum SequenceFlag : std::uint16_t { kFresh = 1, kEnd = 2 };
+enum SequenceFlag : std::uint16_t { kFresh = 1, kEnd = 2, kTakesBack = 4 };
 
 void putSequence(ByteWriter& writer, const RunMessage& message) {
   writer.put(message.sequence);
-  writer.put(static_cast<std::uint16_t>((message.fresh ? kFresh : 0) | (message.end ? kEnd : 0)));
+  writer.put(static_cast<std::uint16_t>((message.fresh ? kFresh : 0) | (message.end ? kEnd : 0) | (message.takesBack ? kTakesBack : 0)));
   writer.put(message.stateBytes);
   writer.put(message.stateCount);
   writer.write(message.stateInputs.data(), message.stateCount * sizeof(std::uint16_t));
@@ -51,9 +51,10 @@ bool getSequence(ByteReader& reader, RunMessage& message) {
   const auto flags = reader.get<std::uint16_t>();
   message.fresh = (flags & kFresh) != 0;
   message.end = (flags & kEnd) != 0;
+  message.takesBack = (flags & kTakesBack) != 0;
   message.stateBytes = reader.get<std::uint64_t>();
   message.stateCount = reader.get<std::uint16_t>();
-  if (!reader.ok() || message.sequence == 0 || flags > (kFresh | kEnd) || message.stateCount > message.outputCount) return false;
+  if (!reader.ok() || message.sequence == 0 || flags > (kFresh | kEnd | kTakesBack) || message.stateCount > message.outputCount) return false;
   reader.read(message.stateInputs.data(), message.stateCount * sizeof(std::uint16_t));
   return true;
 }
@@ -98,7 +99,7 @@ bool decode(std::span<const std::byte> bytes, RunMessage& message) {
   for (std::size_t i = 0; i < places && reader.ok(); ++i) get(reader, message.inputs[i]);
   reader.read(message.outputs.data(), message.outputCount * sizeof(std::uint16_t));
   message.sequence = 0;
-  message.fresh = message.end = false;
+  message.fresh = message.end = message.takesBack = false;
   message.stateBytes = 0;
   message.stateCount = 0;
   if (kind == Kind::Sequence && !getSequence(reader, message)) return false;

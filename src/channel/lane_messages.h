@@ -47,6 +47,7 @@ struct RunMessage {
   std::uint64_t sequence{0};    // 0: of none
   bool fresh{false};            // begins with zeros
   bool end{false};              // keeps nothing
+  bool takesBack{false};        // begins with what was there before its last run
   std::uint64_t stateBytes{0};  // the most that is kept of it
   std::uint16_t stateCount{0};
   std::array<std::uint16_t, kMaxTensors> stateInputs{};

@@ -177,6 +177,7 @@ Status LocalBackend::addSequence(const std::optional<SequencePart>& part, RunMes
   message.sequence = part ? part->handle : 0;
   message.fresh = part && part->fresh;
   message.end = part && part->end;
+  message.takesBack = part && part->takesBack;
   message.stateBytes = part ? static_cast<std::uint64_t>(std::max<std::int64_t>(part->most.value, 0)) : 0;
   message.stateCount = 0;
   if (!part) return {};

@@ -90,7 +90,7 @@ TEST(LaneMessages, ASequencesPartComesBackAndOnlyThere) {
   run.outputCount = 3;
   run.outputs = {4, 1, 2};
   run.sequence = 77;
-  run.end = true;
+  run.end = run.takesBack = true;
   run.stateBytes = 1 << 20;
   run.stateCount = 2;
   run.stateInputs[0] = 5;
@@ -101,7 +101,7 @@ TEST(LaneMessages, ASequencesPartComesBackAndOnlyThere) {
   RunMessage back;
   ASSERT_TRUE(decode(std::span<const std::byte>(buffer).first(size), back));
   EXPECT_EQ(back.sequence, 77U);
-  EXPECT_TRUE(back.end && !back.fresh);
+  EXPECT_TRUE(back.end && back.takesBack && !back.fresh);
   EXPECT_EQ(back.stateBytes, 1U << 20U);
   EXPECT_EQ(back.answerCount(), 1U);
   EXPECT_EQ(back.stateInputs[1], 9);

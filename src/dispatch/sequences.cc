@@ -59,7 +59,7 @@ std::optional<SequenceRefusal> SequenceTable::arrive(const SequenceKey& key, con
   if (isLive && static_cast<std::int64_t>(at->second.waiting.size()) >= limits.maxWaiting) return SequenceRefusal::Backlog;
   if (!isLive) {
     if (live(key.tenant, key.service) >= limits.maxSequences) return SequenceRefusal::Limit;
-    if (limits.stateBytes.value > 0 && live(key.service) >= limits.maxBytes.value / limits.stateBytes.value) return SequenceRefusal::Limit;
+    if (limits.stateBytes.value > 0 && live(key.service) >= limits.maxBytes.value / 2 / limits.stateBytes.value) return SequenceRefusal::Limit;
     at = sequences_.insert_or_assign(key, Sequence{}).first;
   }
   Sequence& sequence = at->second;
@@ -89,11 +89,12 @@ std::optional<SequenceRun> SequenceTable::run(const SequenceKey& key, InstanceId
   if (next->fresh) {
     free(key, sequence);
     sequence.handle = ++handles_;
+    sequence.takesBack = false;
   }
   sequence.running = sequence.waiting.front();
   sequence.waiting.pop_front();
   sequence.instance = instance;
-  return SequenceRun{sequence.handle, next->fresh, next->end};
+  return SequenceRun{sequence.handle, next->fresh, next->end, sequence.takesBack};
 }
 
 std::optional<InstanceId> SequenceTable::instanceOf(const SequenceKey& key) const {
@@ -101,13 +102,17 @@ std::optional<InstanceId> SequenceTable::instanceOf(const SequenceKey& key) cons
   return at == sequences_.end() ? std::nullopt : at->second.instance;
 }
 
-bool SequenceTable::finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown) {
+bool SequenceTable::finish(const SequenceKey& key, SequenceOutcome outcome, Instant now, std::vector<std::uint64_t>& unknown) {
   const auto at = sequences_.find(key);
   if (at == sequences_.end() || !at->second.running) return false;
   Sequence& sequence = at->second;
-  const bool ended = sequence.running->end || (sequence.running->start && !succeeded);
+  const SequenceRequest ran = *sequence.running;
+  const bool succeeded = outcome == SequenceOutcome::Succeeded;
+  const bool ended = ran.end || (ran.start && !succeeded);
   // The instance has freed what ended well, and has nothing of a start that failed.
-  if (sequence.running->end && !sequence.running->start && !succeeded) free(key, sequence);
+  const bool kept = outcome == SequenceOutcome::Untold ? !ran.end : !succeeded && !ran.start;
+  if (ended && kept) free(key, sequence);
+  if (outcome != SequenceOutcome::Failed) sequence.takesBack = outcome == SequenceOutcome::Untold;
   sequence.running.reset();
   sequence.lastUse = now;
   if (ended) {
@@ -147,20 +152,25 @@ bool SequenceTable::remember(Sequences::iterator at, Instant now) {
   return true;
 }
 
+SequenceTable::Sequences::iterator SequenceTable::loseAt(Sequences::iterator at, Instant now, std::vector<std::uint64_t>& lost) {
+  Sequence& sequence = at->second;
+  const bool ended = sequence.running && sequence.running->end;
+  sequence.running.reset();
+  sequence.instance.reset();
+  dropToStart(sequence.waiting, lost);
+  const bool keep = !sequence.waiting.empty() || (!ended && remember(at, now));
+  return keep ? std::next(at) : sequences_.erase(at);
+}
+
 void SequenceTable::lose(InstanceId instance, Instant now, std::vector<std::uint64_t>& lost) {
-  for (auto at = sequences_.begin(); at != sequences_.end();) {
-    Sequence& sequence = at->second;
-    if (sequence.instance != instance) {
-      ++at;
-      continue;
-    }
-    const bool ended = sequence.running && sequence.running->end;
-    sequence.running.reset();
-    sequence.instance.reset();
-    dropToStart(sequence.waiting, lost);
-    const bool keep = !sequence.waiting.empty() || (!ended && remember(at, now));
-    at = keep ? std::next(at) : sequences_.erase(at);
-  }
+  for (auto at = sequences_.begin(); at != sequences_.end();) at = at->second.instance == instance ? loseAt(at, now, lost) : std::next(at);
+}
+
+void SequenceTable::lose(const SequenceKey& key, Instant now, std::vector<std::uint64_t>& lost) {
+  const auto at = sequences_.find(key);
+  if (at == sequences_.end() || !at->second.instance) return;
+  free(key, at->second);
+  loseAt(at, now, lost);
 }
 
 std::optional<Instant> SequenceTable::expire(Instant now) {

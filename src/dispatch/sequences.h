@@ -38,7 +38,7 @@ struct SequenceKey {
 
 struct SequenceLimits {           // of a service
   std::int64_t maxSequences{64};  // of a tenant
-  Bytes stateBytes{};             // of one sequence
+  Bytes stateBytes{};             // of one sequence; it is kept twice, as it is and as it was before the last run
   Bytes maxBytes{64LL << 20};     // of all tenants' together
   Nanos maxIdle{Seconds(300)};    // since its last request ended
   std::int64_t maxWaiting{16};    // behind the one that runs, in one sequence
@@ -65,6 +65,13 @@ struct SequenceRun {
   std::uint64_t handle{0};  // not 0
   bool fresh{false};
   bool end{false};
+  bool takesBack{false};  // begins with the state before the last run, whose outcome nobody was told
+};
+
+enum class SequenceOutcome : std::uint8_t {
+  Succeeded,
+  Failed,  // the state is as it was before
+  Untold,  // it succeeded, and its caller was told otherwise before (a deadline, a closed connection): the next run takes it back
 };
 
 struct FreedState {
@@ -84,14 +91,16 @@ class SequenceTable {
   std::optional<SequenceRun> run(const SequenceKey& key, InstanceId instance);
   // Where its state is, or will be once its first run has ended; none: nowhere yet.
   [[nodiscard]] std::optional<InstanceId> instanceOf(const SequenceKey& key) const;
-  // The one in flight ended. Failed: the state is as it was before it, so behind a failed start there is none: appends those that waited for it to
-  // `unknown`. False: nothing was in flight.
-  bool finish(const SequenceKey& key, bool succeeded, Instant now, std::vector<std::uint64_t>& unknown);
+  // The one in flight ended. Where it failed the state is that before it, so behind a failed start there is none: appends those that waited for it to
+  // `unknown`. An untold start is as a failed one, an untold end has ended the sequence. False: nothing was in flight.
+  bool finish(const SequenceKey& key, SequenceOutcome outcome, Instant now, std::vector<std::uint64_t>& unknown);
   // A waiting request's client left. A start or end that leaves takes nothing with it but itself: what needed its start is refused as unknown.
   bool cancel(const SequenceKey& key, std::uint64_t cookie, std::vector<std::uint64_t>& unknown, Instant now);
   // The instance went. Appends who waited for its state (answer 409 SequenceLost); the one in flight is the caller's own to answer. What waits from a
   // later start on goes on, elsewhere.
   void lose(InstanceId instance, Instant now, std::vector<std::uint64_t>& lost);
+  // The same of one sequence: what became of its state is not known. It is to be freed.
+  void lose(const SequenceKey& key, Instant now, std::vector<std::uint64_t>& lost);
   // Forgets those that were idle for too long. When the next one may be: nothing while none is known.
   std::optional<Instant> expire(Instant now);
   // States that the instances keep and nobody needs any more, since the last call.
@@ -106,6 +115,7 @@ class SequenceTable {
     std::optional<SequenceRequest> running;
     std::optional<InstanceId> instance;
     std::uint64_t handle{0};  // of its latest start that ran
+    bool takesBack{false};    // its next run does
     bool open{false};         // the last accepted request did not end it
     bool lost{false};         // only remembered
     Nanos maxIdle{};
@@ -117,6 +127,7 @@ class SequenceTable {
   [[nodiscard]] std::int64_t count(TenantId tenant, ServiceId service, bool lost) const;
   bool remember(Sequences::iterator at, Instant now);  // as lost; false: there are too many, it is to be forgotten
   void free(const SequenceKey& key, const Sequence& sequence);
+  Sequences::iterator loseAt(Sequences::iterator at, Instant now, std::vector<std::uint64_t>& lost);  // the next one
 
   Sequences sequences_;
   std::uint64_t handles_{0};

@@ -24,7 +24,7 @@ class Sequences : public ::testing::Test {
   void started(const SequenceKey& of) {
     ASSERT_EQ(arrive(of, kStart), std::nullopt);
     ASSERT_TRUE(table.run(of, kOne));
-    ASSERT_TRUE(table.finish(of, true, now, out));
+    ASSERT_TRUE(table.finish(of, SequenceOutcome::Succeeded, now, out));
   }
 
   SequenceTable table;
@@ -48,7 +48,7 @@ TEST_F(Sequences, ALaterRequestGoesOnlyWhereTheStateIsAndOneAtATime) {
   EXPECT_FALSE(table.run(key(0), kTwo));
   ASSERT_TRUE(table.run(key(0), kOne));
   EXPECT_FALSE(table.turn(key(0)));
-  ASSERT_TRUE(table.finish(key(0), true, now, out));
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Succeeded, now, out));
   ASSERT_TRUE(table.turn(key(0)));
   EXPECT_EQ(table.turn(key(0))->cookie, 3u);
 }
@@ -79,7 +79,7 @@ TEST_F(Sequences, AfterTheEndItIsUnknownAndNoLongerCounts) {
   ASSERT_EQ(arrive(key(0), {false, true, 2}), std::nullopt);
   EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
   ASSERT_TRUE(table.run(key(0), kOne));
-  ASSERT_TRUE(table.finish(key(0), true, now, out));
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Succeeded, now, out));
   EXPECT_EQ(table.live(TenantId(0), ServiceId(0)), 0);
 }
 
@@ -88,9 +88,9 @@ TEST_F(Sequences, TheirNumberIsOneTenantsTheirBytesAreAllTenants) {
   started(key(0));
   EXPECT_EQ(arrive(key(0, "t"), kStart), SequenceRefusal::Limit);
   EXPECT_EQ(arrive(key(1, "t"), kStart), std::nullopt);
-  limits = {.stateBytes = Bytes(6), .maxBytes = Bytes(17)};
+  limits = {.stateBytes = Bytes(6), .maxBytes = Bytes(35)};
   EXPECT_EQ(arrive(key(0, "t"), kStart), SequenceRefusal::Limit);
-  limits.maxBytes = Bytes(18);
+  limits.maxBytes = Bytes(36);
   EXPECT_EQ(arrive(key(0, "t"), kStart), std::nullopt);
   limits.maxWaiting = 1;
   EXPECT_EQ(arrive(key(0, "t"), plain(2)), SequenceRefusal::Backlog);
@@ -113,7 +113,7 @@ TEST_F(Sequences, BehindAFailedStartNobodyRunsOnAFreshState) {
   ASSERT_EQ(arrive(key(0), kStart), std::nullopt);
   ASSERT_EQ(arrive(key(0), plain(2)), std::nullopt);
   ASSERT_TRUE(table.run(key(0), kOne));
-  ASSERT_TRUE(table.finish(key(0), false, now, out));
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Failed, now, out));
   EXPECT_EQ(out, std::vector<std::uint64_t>{2});
   EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
 }
@@ -140,11 +140,37 @@ TEST_F(Sequences, AStartElsewhereLeavesNoStateBehind) {
   EXPECT_EQ(table.instanceOf(key(0)), kTwo);
 }
 
+TEST_F(Sequences, WhatNobodyWasToldIsTakenBack) {
+  started(key(0));
+  ASSERT_EQ(arrive(key(0), plain(2)), std::nullopt);
+  ASSERT_EQ(arrive(key(0), plain(3)), std::nullopt);
+  ASSERT_FALSE(table.run(key(0), kOne)->takesBack);
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Untold, now, out));
+  ASSERT_TRUE(table.run(key(0), kOne)->takesBack);
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Failed, now, out));
+  ASSERT_EQ(arrive(key(0), plain(4)), std::nullopt);
+  ASSERT_TRUE(table.run(key(0), kOne)->takesBack) << "a run that failed has taken nothing back";
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Succeeded, now, out));
+  ASSERT_EQ(arrive(key(0), plain(5)), std::nullopt);
+  EXPECT_FALSE(table.run(key(0), kOne)->takesBack);
+}
+
+TEST_F(Sequences, OneWhoseStateIsNotKnownIsLostAndFreed) {
+  started(key(0));
+  started(key(0, "t"));
+  ASSERT_EQ(arrive(key(0), plain(2)), std::nullopt);
+  table.lose(key(0), now, out);
+  EXPECT_EQ(out, std::vector<std::uint64_t>{2});
+  EXPECT_EQ(table.takeFreed().size(), 1u);
+  EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Lost);
+  EXPECT_EQ(arrive(key(0, "t"), plain(3)), std::nullopt);
+}
+
 TEST_F(Sequences, AnEndThatFailedLeavesAStateToBeFreed) {
   started(key(0));
   ASSERT_EQ(arrive(key(0), {false, true, 2}), std::nullopt);
   ASSERT_TRUE(table.run(key(0), kOne));
-  ASSERT_TRUE(table.finish(key(0), false, now, out));
+  ASSERT_TRUE(table.finish(key(0), SequenceOutcome::Failed, now, out));
   EXPECT_EQ(table.takeFreed().size(), 1u);
   EXPECT_EQ(arrive(key(0), plain(3)), SequenceRefusal::Unknown);
 }
@@ -158,6 +184,7 @@ TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
     SequenceTable table;
     const SequenceLimits limits{.maxSequences = 3, .maxIdle = Millis(40), .maxWaiting = 4};
     std::map<std::pair<InstanceId, std::uint64_t>, std::uint64_t> state;  // by instance and handle
+    std::map<std::pair<InstanceId, std::uint64_t>, std::uint64_t> before;
     std::map<SequenceKey, std::vector<std::uint64_t>> order;
     struct Running {
       InstanceId instance;
@@ -195,22 +222,24 @@ TEST(SequenceHistories, EachRequestFindsTheStateOfTheOneBefore) {
         ASSERT_NE(own, all.end());
         if (!turn->fresh) {
           ASSERT_NE(own, all.begin());
-          ASSERT_EQ((state[{at, run->handle}]), *std::prev(own));
+          ASSERT_EQ((run->takesBack ? before : state)[std::pair(at, run->handle)], *std::prev(own));
         }
         ASSERT_TRUE(running.emplace(of, Running{at, *run, turn->cookie}).second);
       } else if (what < 92) {
         const auto at = running.find(of);
-        const bool succeeded = rng.chance(85);
-        ASSERT_EQ(table.finish(of, succeeded, now, gone), at != running.end());
+        const auto outcome = rng.chance(80) ? SequenceOutcome::Succeeded : rng.chance(50) ? SequenceOutcome::Failed : SequenceOutcome::Untold;
+        ASSERT_EQ(table.finish(of, outcome, now, gone), at != running.end());
         if (at == running.end()) continue;
         const auto& [where, run, cookie] = at->second;
-        if (succeeded && run.end) {
+        if (outcome != SequenceOutcome::Failed && run.end) {
           state.erase({where, run.handle});
-        } else if (succeeded) {
-          state[{where, run.handle}] = cookie;
-        } else {
-          std::erase(order[of], cookie);
+          before.erase({where, run.handle});
+        } else if (outcome != SequenceOutcome::Failed) {
+          // As an instance does: what it keeps, and what it kept before, which a run may begin with.
+          const auto was = std::exchange(state[{where, run.handle}], cookie);
+          if (!run.takesBack) before[{where, run.handle}] = was;
         }
+        if (outcome != SequenceOutcome::Succeeded) std::erase(order[of], cookie);
         ASSERT_EQ(pending.erase(cookie), 1u);
         running.erase(at);
       } else if (what < 96) {

@@ -169,7 +169,7 @@ class Gateway::Core final : public DeploymentEvents {
   [[nodiscard]] Refused sequenceRefused(const Inference& inference, dispatch::SequenceRefusal refusal) const;
   void advance(Service& service, const dispatch::SequenceKey& key);
   bool takeTurn(Inference& inference, InstanceId instance, RunRequest& request);
-  void finishSequence(Inference& inference, bool succeeded);
+  void finishSequence(Inference& inference, bool succeeded, bool neverStarted);
   void leaveSequence(Inference& inference);
   void loseSequences(Service& service, InstanceId instance);
   void dismiss(const std::vector<std::uint64_t>& cookies, dispatch::SequenceRefusal refusal);

@@ -258,7 +258,7 @@ void Gateway::Core::completed(Inference& first, RunOutcome outcome) {
     Inference& inference = *at(member);
     inference.handle = {};
     inference.stage = Stage::Reading;  // neither queued nor running
-    if (inference.sequence) finishSequence(inference, answers.ok());
+    if (inference.sequence) finishSequence(inference, answers.ok(), outcome.neverStarted);
   }
   pump(deployment);
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -329,8 +329,7 @@ void Gateway::Core::crashedOrLost(Inference& inference, const RunOutcome& outcom
     return refuse(inference, unavailable("InstanceCrashed", "the instance that ran this request crashed"));
   }
   if (inference.answered) return release(inference);
-  if (inference.part && !inference.part->fresh && !keepsState(*inference.service, inference.instance))
-    return refuse(inference, sequenceRefused(inference, dispatch::SequenceRefusal::Lost));
+  if (inference.part && !inference.part->fresh) return refuse(inference, sequenceRefused(inference, dispatch::SequenceRefusal::Lost));
   if (inference.part) return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));
   if (std::exchange(inference.retried, true) || inference.deadline <= now())
     return refuse(inference, unavailable("InstanceLost", "the instance went away before it took this request"));

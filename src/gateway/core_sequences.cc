@@ -94,18 +94,24 @@ bool Gateway::Core::takeTurn(Inference& inference, InstanceId instance, RunReque
     return false;
   }
   inference.part = run;
-  request.sequence = SequencePart{run->handle, run->fresh, run->end, deployment.sequenceLimits().stateBytes};
+  request.sequence = SequencePart{run->handle, run->fresh, run->takesBack, run->end, deployment.sequenceLimits().stateBytes};
   return true;
 }
 
-// Its run has ended. The next one's turn comes with it.
-void Gateway::Core::finishSequence(Inference& inference, bool succeeded) {
+// Its run has ended. The next one's turn comes with it. A worker that never took it may take it yet, when it comes to: what its state is then, nobody
+// knows.
+void Gateway::Core::finishSequence(Inference& inference, bool succeeded, bool neverStarted) {
   const std::shared_ptr<Service> service = inference.service;
   const dispatch::SequenceKey key = std::move(*std::exchange(inference.sequence, std::nullopt));
-  std::vector<std::uint64_t> unknown;
-  if (!service->sequences.finish(key, succeeded, now(), unknown)) return;  // lost with its instance
+  std::vector<std::uint64_t> gone;
+  if (neverStarted) {
+    service->sequences.lose(key, now(), gone);
+  } else {
+    const auto well = inference.answered ? dispatch::SequenceOutcome::Untold : dispatch::SequenceOutcome::Succeeded;
+    if (!service->sequences.finish(key, succeeded ? well : dispatch::SequenceOutcome::Failed, now(), gone)) return;  // lost with its instance
+  }
   freeStates(*service);
-  dismiss(unknown, dispatch::SequenceRefusal::Unknown);
+  dismiss(gone, neverStarted ? dispatch::SequenceRefusal::Lost : dispatch::SequenceRefusal::Unknown);
   advance(*service, key);
 }
 

@@ -201,6 +201,40 @@ TEST_F(SequencesTest, ADeadlineHoldsWhileItWaitsForItsTurn) {
   EXPECT_TRUE(backend.running().empty());
 }
 
+TEST_F(SequencesTest, WhatRanAfterItsDeadlineIsTakenBack) {
+  FakeBackend& backend = serve(FakeBackend::Mode::Manual);
+  begin();
+  finish(backend, 1, 0);
+  const Sent late = call(R"("sequence_id":"s","timeout":1000000)"), left = next();
+  loop.advance(Millis(1500));
+  EXPECT_EQ(late->status, 504);
+  backend.finishWhateverWasSaid(1, 0);
+  loop.runUntilIdle();
+  left->leave();
+  backend.finishWhateverWasSaid(1, 0);
+  loop.runUntilIdle();
+  const Sent after = next();
+  ASSERT_TRUE(backend.running().begin()->second.request.sequence->takesBack);
+  finish(backend, 1, 0);
+  EXPECT_EQ(after->status, 200);
+  EXPECT_EQ(backend.states().begin()->second, 2) << "the start, and this one";
+}
+
+TEST_F(SequencesTest, OneThatAWorkerMayTakeYetLosesItsSequence) {
+  FakeBackend& backend = serve(FakeBackend::Mode::Manual);
+  begin();
+  finish(backend, 1, 0);
+  const Sent unread = next(), behind = next();
+  backend.loseUnstarted(1, 0);
+  backend.addLane(1, 0);  // it was silent for a while
+  gateway.setLanes({"na", "m"}, InstanceId(1), {1, 0});
+  loop.runUntilIdle();
+  for (const Sent& each : {unread, behind, next()}) {
+    EXPECT_EQ(each->status, 409);
+    EXPECT_TRUE(has(each->text, "SequenceLost")) << each->text;
+  }
+}
+
 TEST_F(SequencesTest, AFailedRunLeavesTheStateOfTheOneBefore) {
   FakeBackend& backend = serve(FakeBackend::Mode::Manual);
   begin();

@@ -202,7 +202,8 @@ TEST(InferRequest, ASequencesIdIsANumberOrAText) {
     EXPECT_EQ(request->sequence, read);
     EXPECT_TRUE(request->sequenceEnd);
   }
-  for (const std::string& id : {std::string("-1"), std::string("1.5"), std::string("true"), "\"" + std::string(kMaxSequenceId + 1, 'x') + "\""})
+  for (const std::string& id : {std::string("-1"), std::string("1.5"), std::string("true"), std::string("[1]"), std::string("{}"),
+                                "\"" + std::string(kMaxSequenceId + 1, 'x') + "\""})
     EXPECT_EQ(parsed(id).error().reason, "MalformedRequest") << id;
 }
 

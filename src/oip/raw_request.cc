@@ -170,7 +170,9 @@ bool Handler::StartObject() {
     case At::Output: return push(member_ == Member::Parameters ? At::OutputParameters : At::Skip);
     case At::Data: return fail("data" + place() + " holds an object; it must be a list of values");
     case At::Shape: return fail("shape" + place() + " must be a list of whole numbers");
-    case At::RequestParameters: return push(At::Skip);
+    case At::RequestParameters:
+      if (parameter_ == "sequence_id") return fail("parameter \"sequence_id\" must be a whole number or text");
+      return push(At::Skip);
     case At::InputParameters:
     case At::OutputParameters: return push(At::Skip);
     case At::Skip: return push(At::Skip);
@@ -202,6 +204,9 @@ bool Handler::StartArray() {
     }
     case At::Shape: return fail("shape" + place() + " must be a flat list of whole numbers");
     case At::Data: return push(At::Data);
+    case At::RequestParameters:
+      if (parameter_ == "sequence_id") return fail("parameter \"sequence_id\" must be a whole number or text");
+      return push(At::Skip);
     default: return push(At::Skip);
   }
 }

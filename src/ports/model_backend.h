@@ -60,7 +60,8 @@ struct RunMember {
 // inputs nor outputs of the run.
 struct SequencePart {
   std::uint64_t handle{0};  // not 0; never given to another sequence
-  bool fresh{false};        // the state is zeros; else it is what the last run under this handle left
+  bool fresh{false};        // the state is zeros; else it is what the last run under this handle left,
+  bool takesBack{false};    // ... or what that run began with
   bool end{false};          // nothing is kept after it, if it succeeds
   Bytes most;               // more state than this is an error, and leaves what was kept
 };

@@ -145,12 +145,20 @@ void FakeBackend::finish(int instance, int lane) {
   complete(ref, {echo(running.request), Micros(10), {}, Micros(10)});
 }
 
+void FakeBackend::finishWhateverWasSaid(int instance, int lane) {
+  running_.at({InstanceId(instance), LaneId(lane)}).terminated = false;
+  finish(instance, lane);
+}
+
 void FakeBackend::keepState(InstanceId instance, const SequencePart& part) {
   assert(part.handle != 0 && (part.fresh || states_.contains({instance, part.handle})));
+  const std::pair key(instance, part.handle);
+  const int began = part.fresh ? 0 : part.takesBack ? before_.at(key) : states_.at(key);
   if (part.end) {
-    states_.erase({instance, part.handle});
+    states_.erase(key);
   } else {
-    ++states_[{instance, part.handle}];
+    before_[key] = began;
+    states_[key] = began + 1;
   }
 }
 

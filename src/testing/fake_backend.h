@@ -44,6 +44,7 @@ class FakeBackend final : public ModelBackend {
   void removeLane(int instance, int lane);  // what runs there must have been finished
   // Answers what runs on the lane: by echo, or by an error.
   void finish(int instance, int lane);
+  void finishWhateverWasSaid(int instance, int lane);  // by echo, though it was told to stop
   void fail(int instance, int lane, Error error);
   void crash(int instance, int lane);          // in flight when the worker died; the lane goes
   void loseUnstarted(int instance, int lane);  // the worker went before it took the request; the lane goes
@@ -70,6 +71,7 @@ class FakeBackend final : public ModelBackend {
   std::vector<LaneInfo> lanes_;
   std::map<LaneRef, Running> running_;
   std::map<std::pair<InstanceId, std::uint64_t>, int> states_;
+  std::map<std::pair<InstanceId, std::uint64_t>, int> before_;
   std::set<InstanceId> gone_;
   std::shared_ptr<std::size_t> cells_;
   std::shared_ptr<std::size_t> used_;

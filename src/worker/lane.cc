@@ -141,7 +141,7 @@ Status Lane::runOne(Buffers& buffers) {
   buffers.gather.release();
   if (!ran.ok()) return ran;
   if (request.sequence != 0) {
-    if (Status s = keepState(request, buffers.outputs, cell, states_); !s.ok()) return s;
+    if (Status s = keepState(request, buffers.outputs, cell, state, states_); !s.ok()) return s;
   }
   channel::AnswerMessage& answer = buffers.answer;
   for (std::size_t i = 0; i < request.answerCount(); ++i) {

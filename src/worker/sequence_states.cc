@@ -39,23 +39,27 @@ Result<std::shared_ptr<const SequenceState>> zeros(const channel::RunMessage& me
 }
 }  // namespace
 
-std::shared_ptr<const SequenceState> SequenceStates::find(std::uint64_t handle) const {
+SequenceStates::State SequenceStates::find(std::uint64_t handle, Which which) const {
   const std::lock_guard lock(mutex_);
   const auto found = states_.find(handle);
-  return found == states_.end() ? nullptr : found->second;
+  if (found == states_.end()) return nullptr;
+  return which == Which::Last ? found->second.last : found->second.before;
 }
 
-void SequenceStates::put(std::uint64_t handle, std::shared_ptr<const SequenceState> state) {
+void SequenceStates::put(std::uint64_t handle, State state, State before) {
+  Kept kept{std::move(state), std::move(before)};  // what was there is freed without the lock
   const std::lock_guard lock(mutex_);
-  states_[handle].swap(state);  // what was there is freed without the lock
+  if (forgotten_.erase(handle) == 0) std::swap(states_[handle], kept);
 }
 
 void SequenceStates::forget(std::uint64_t handle) {
-  std::shared_ptr<const SequenceState> gone;
+  Kept gone;
   const std::lock_guard lock(mutex_);
   if (const auto found = states_.find(handle); found != states_.end()) {
     gone = std::move(found->second);
     states_.erase(found);
+  } else {
+    forgotten_.insert(handle);
   }
 }
 
@@ -65,7 +69,8 @@ Result<std::shared_ptr<const SequenceState>> takeState(const channel::RunMessage
   if (std::any_of(named.begin(), named.end(),
                   [&](std::uint16_t input) { return input >= signature.inputs.size() || signature.inputs[input].type == ElementType::ByteString; }))
     return Error{Code::InvalidArgument, "BadRequest", "no such state"};
-  Result<std::shared_ptr<const SequenceState>> state = message.fresh ? zeros(message, signature) : states.find(message.sequence);
+  const auto which = message.takesBack ? SequenceStates::Which::Before : SequenceStates::Which::Last;
+  Result<std::shared_ptr<const SequenceState>> state = message.fresh ? zeros(message, signature) : states.find(message.sequence, which);
   if (!state) return state;
   if (*state == nullptr || (*state)->size() != message.stateCount)
     return Error{Code::Internal, "SequenceStateMissing", "the state of this sequence is not here"};
@@ -74,7 +79,7 @@ Result<std::shared_ptr<const SequenceState>> takeState(const channel::RunMessage
 }
 
 Status keepState(const channel::RunMessage& message, std::span<const onnx::Output> outputs, std::span<const std::byte> memory,
-                 SequenceStates& states) {
+                 const std::shared_ptr<const SequenceState>& before, SequenceStates& states) {
   if (message.end) {
     states.forget(message.sequence);
     return {};
@@ -93,7 +98,7 @@ Status keepState(const channel::RunMessage& message, std::span<const onnx::Outpu
     if (output.length > 0) std::memcpy(tensor.memory.get(), memory.data() + output.offset, output.length);
     state->push_back(std::move(tensor));
   }
-  states.put(message.sequence, std::move(state));
+  states.put(message.sequence, std::move(state), before);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // What a worker keeps of sequences between their requests: the tensors that the model gave and takes again (model/states.h), by handle.
 //
 // A run takes what is kept, and puts its own in its place when it has succeeded: one that fails, or is stopped, leaves the state of the run before.
+// What it began with is kept beside it until the next run succeeds: nobody may have been told of it in time, and then the next one begins there, too.
 // The gateway sees to it that of a sequence one run is under way at a time; what two lanes did with one handle at once would be the later one's.
 // Memory: what is kept, 64-byte aligned, and nothing for who has ended. find, put and forget O(log sequences). Thread-safe: lanes and the service
 // thread.
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -35,13 +37,20 @@ using SequenceState = std::vector<StateTensor>;  // in the order of the message'
 
 class SequenceStates {
  public:
-  [[nodiscard]] std::shared_ptr<const SequenceState> find(std::uint64_t handle) const;  // null: none
-  void put(std::uint64_t handle, std::shared_ptr<const SequenceState> state);
+  using State = std::shared_ptr<const SequenceState>;
+  enum class Which : std::uint8_t { Last, Before };
+  [[nodiscard]] State find(std::uint64_t handle, Which which) const;  // null: none
+  // Nothing is kept of one that was forgotten while it ran.
+  void put(std::uint64_t handle, State state, State before);
   void forget(std::uint64_t handle);
 
  private:
+  struct Kept {
+    State last, before;
+  };
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<const SequenceState>> states_;
+  std::map<std::uint64_t, Kept> states_;
+  std::set<std::uint64_t> forgotten_;  // of which nothing was kept then
 };
 
 // The state that the run of `message` begins with: zeros, or what is kept. Appends it to `inputs`, which stay valid while it lives. Internal/
@@ -51,6 +60,6 @@ class SequenceStates {
 // A copy of what the run gave (the last of its outputs) is kept, or nothing after the sequence's end. InvalidArgument/SequenceStateTooLarge,
 // ResourceExhausted/OutOfMemory: what was kept stays.
 [[nodiscard]] Status keepState(const channel::RunMessage& message, std::span<const onnx::Output> outputs, std::span<const std::byte> memory,
-                               SequenceStates& states);
+                               const std::shared_ptr<const SequenceState>& before, SequenceStates& states);
 
 }  // namespace coterie::worker

@@ -33,7 +33,9 @@ class SequenceStatesTest : public ::testing::Test {
     std::memcpy(memory.data() + 64, values.data(), values.size() * sizeof(float));
     const std::vector<onnx::Output> outputs{{0, {1}, 0, 4},
                                             {1, {2, static_cast<std::int64_t>(values.size() / 2)}, 64, values.size() * sizeof(float)}};
-    return keepState(run, outputs, memory, states);
+    std::vector<onnx::Input> inputs;
+    const auto began = takeState(run, signature(), states, inputs);
+    return began.ok() ? keepState(run, outputs, memory, *began, states) : Status(began.error());
   }
   std::vector<float> taken(const channel::RunMessage& run) {
     std::vector<onnx::Input> inputs;
@@ -65,9 +67,27 @@ TEST_F(SequenceStatesTest, AnEndAndAForgottenOneLeaveNothing) {
   ASSERT_TRUE(keep(message(2, true), {3, 4}).ok());
   ASSERT_TRUE(keep(message(1, false, true), {5, 6}).ok());
   states.forget(2);
+  EXPECT_EQ(states.find(1, SequenceStates::Which::Last), nullptr);
+  EXPECT_EQ(states.find(2, SequenceStates::Which::Last), nullptr);
   states.forget(3);
-  EXPECT_EQ(states.find(1), nullptr);
-  EXPECT_EQ(states.find(2), nullptr);
+  ASSERT_TRUE(keep(message(3, true), {1, 2}).ok());
+  EXPECT_EQ(states.find(3, SequenceStates::Which::Last), nullptr) << "forgotten while it ran";
+}
+
+TEST_F(SequenceStatesTest, WhatNobodyWasToldIsTakenBackByTheNextRun) {
+  const auto back = [] {
+    channel::RunMessage run = message(1, false);
+    run.takesBack = true;
+    return run;
+  };
+  ASSERT_TRUE(keep(message(1, true), {1, 2}).ok());
+  ASSERT_TRUE(keep(message(1, false), {3, 4}).ok());
+  EXPECT_EQ(taken(back()), (std::vector<float>{1, 2}));
+  ASSERT_TRUE(keep(back(), {5, 6}).ok());
+  EXPECT_EQ(taken(back()), (std::vector<float>{1, 2})) << "twice in a row";
+  EXPECT_EQ(taken(message(1, false)), (std::vector<float>{5, 6}));
+  ASSERT_TRUE(keep(message(1, false), {7, 8}).ok());
+  EXPECT_EQ(taken(back()), (std::vector<float>{5, 6}));
 }
 
 TEST_F(SequenceStatesTest, MoreThanIsAllowedIsAnErrorAndTheOldStateStays) {
