@@ -18,7 +18,7 @@
 //       lend: never                  # its idle CPUs to others; when-idle (default)
 //       members:                     # at least one rule; a process belongs to the group if all of a rule holds. Never: pid 1, kernel threads, the
 //                                    # agent and the processes above it
-//         - pids: [812, 813]         # or one pid
+//         - pids: [812, 813]         # or one: [812]
 //         - command: "tritonserver *"  # shell pattern of the whole command line, with or without the program's folder
 //         - cgroup: "/kubepods.slice/*"  # of its path in one hierarchy, without the mount point; with version 1: that of cpuset, else of cpu
 //         - runtime: docker          # kubernetes, containerd, cri-o, docker, podman; none: no container

@@ -330,8 +330,13 @@ std::string containerText(const NodePlan& plan, std::size_t group, std::size_t c
 }
 
 int domainCount(const Machine& machine, DomainLevel level) {
-  return static_cast<int>(std::count_if(machine.domains.begin(), machine.domains.end(),
-                                        [&](const Domain& domain) { return domain.level == level && !domain.cpus.empty(); }));
+  int count = 0;
+  std::set<int> nodes;
+  for (const Domain& domain : machine.domains) {
+    if (domain.level != level || domain.cpus.empty()) continue;
+    count += level != DomainLevel::Node || nodes.insert(domain.id).second ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace coterie::plan_node

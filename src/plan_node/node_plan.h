@@ -90,7 +90,7 @@ struct NodePlan {
 [[nodiscard]] allocation::ReasonText textOf(const NodePlan& plan, const allocation::Reason& reason);
 // "0", or "1 (sidecar)" of one that is no app.
 [[nodiscard]] std::string containerText(const NodePlan& plan, std::size_t group, std::size_t container);
-// Domains of that level that hold CPUs.
+// Domains of that level that hold CPUs. A NUMA node over several sockets, which is a domain in each, is one.
 [[nodiscard]] int domainCount(const Machine& machine, DomainLevel level);
 
 }  // namespace coterie::plan_node

@@ -346,5 +346,15 @@ TEST(NodePlan, AWidthIsProposedWhereRunTimesAreGiven) {
   EXPECT_TRUE(planText(planNode(machine, none, {})).widths.rows.empty());
 }
 
+// hwloc 16em64t-4s2c2t: four sockets, one node.
+TEST(NodePlan, ANodeOverSeveralSocketsIsOne) {
+  Machine machine;
+  machine.domains = {
+      {DomainLevel::Machine, -1, 0, {0, 1, 2}}, {DomainLevel::Socket, 0, 0, {0}}, {DomainLevel::Node, 1, 0, {0}}, {DomainLevel::Socket, 0, 1, {1}},
+      {DomainLevel::Node, 3, 0, {1}},           {DomainLevel::Socket, 0, 2, {2}}, {DomainLevel::Node, 5, 1, {2}}};
+  EXPECT_EQ(domainCount(machine, DomainLevel::Node), 2);
+  EXPECT_EQ(domainCount(machine, DomainLevel::Socket), 3);
+}
+
 }  // namespace
 }  // namespace coterie::plan_node
