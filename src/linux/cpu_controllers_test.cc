@@ -20,6 +20,7 @@
 #include "linux/execute_write.h"
 #include "linux/files.h"
 #include "linux/foreign_controller.h"
+#include "linux/foreign_journal.h"
 #include "linux/process_threads.h"
 #include "ports/cpu_controller_contract.h"
 #include "testing/child_process.h"
@@ -377,6 +378,26 @@ TEST(ForeignJournal, WhatIsWrittenIsReadBack) {
   for (const char* nonsense :
        {"", "thread\n", "thread 1 2 x 0\n", "thread 1 2 3 -\n", "cpuset-v1 - /a\n", "cpuset-v2 0\n", "memory-v1 - /a\n", "other 1\n"})
     EXPECT_EQ(linux::parseOriginals(nonsense), linux::Originals{}) << nonsense;
+}
+
+// Between a kill -9 and the next run nobody notes what is born.
+TEST(ForeignJournal, WhoWasBornMeanwhileGetsWhatTheFirstThreadHad) {
+  const CpuSet machine = linux::affinityOf(0).value_or(CpuSet{0});
+  if (machine.count() < 2) GTEST_SKIP() << "needs two CPUs";
+  const ChildProcess child(2);
+  const CpuSet narrow{machine.first()}, own = machine - narrow;
+  const auto started = [&](int tid) {
+    return linux::readStat("/proc/" + std::to_string(child.pid()) + "/task/" + std::to_string(tid) + "/stat")->startTime;
+  };
+  const int born = child.tids()[0], pinned = child.tids()[1];
+  for (const int tid : {child.pid(), born}) ASSERT_EQ(linux::executeWrite(linux::affinityWrite(tid, narrow)), 0);
+  ASSERT_EQ(linux::executeWrite(linux::affinityWrite(pinned, own)), 0);
+  linux::Originals originals;
+  originals.threads.push_back({child.pid(), child.pid(), started(child.pid()), machine});
+  static_cast<void>(linux::giveBack(originals));
+  EXPECT_EQ(linux::affinityOf(child.pid()), machine);
+  EXPECT_EQ(linux::affinityOf(born), machine);
+  EXPECT_EQ(linux::affinityOf(pinned), own) << "what it chose itself stays";
 }
 
 TEST(ForeignJournal, AReusedThreadIdIsLeftAlone) {

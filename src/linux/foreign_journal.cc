@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -97,6 +98,34 @@ std::string keepAside(const std::string& path) {
   return ::rename(path.c_str(), aside.c_str()) == 0 ? aside : std::string();
 }
 
+bool isAlive(const OriginalThread& one) {
+  const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
+  return stat && stat->startTime == one.started;
+}
+
+// Threads that nobody noted, born while no agent ran, with the mask that their process's first thread was given: what that had is theirs.
+struct Heirs {
+  CpuSet found;
+  std::vector<int> threads;
+};
+
+std::vector<Heirs> heirsOf(const Originals& originals) {
+  std::set<int> noted;
+  for (const OriginalThread& one : originals.threads) noted.insert(one.tid);
+  std::vector<Heirs> all;
+  for (const OriginalThread& one : originals.threads) {
+    if (one.tid != one.pid || !isAlive(one)) continue;
+    const auto given = affinityOf(one.tid);
+    if (!given || *given == one.cpus) continue;
+    Heirs heirs{one.cpus, {}};
+    for (const int tid : threadsOf(one.pid)) {
+      if (!noted.contains(tid) && affinityOf(tid) == given) heirs.threads.push_back(tid);
+    }
+    if (!heirs.threads.empty()) all.push_back(std::move(heirs));
+  }
+  return all;
+}
+
 void addSet(std::string& text, const std::string& kind, const OriginalCpuset& one) {
   text += kind + (one.v2 ? "-v2 " : "-v1 ") + cpusText(one.set) + " " + one.directory + "\n";
 }
@@ -128,6 +157,7 @@ Originals parseOriginals(const std::string& text, std::vector<std::string>* unre
 
 Originals giveBack(const Originals& originals) {
   Originals left;
+  const std::vector<Heirs> heirs = heirsOf(originals);
   for (const OriginalQuota& one : originals.quotas) {
     if (!giveBackQuota(one)) left.quotas.push_back(one);
   }
@@ -138,9 +168,11 @@ Originals giveBack(const Originals& originals) {
     if (!giveBackSet(one, "/cpuset.cpus", "/sys/devices/system/cpu/possible")) left.cpusets.push_back(one);
   }
   for (const OriginalThread& one : originals.threads) {
-    const auto stat = readStat("/proc/" + std::to_string(one.pid) + "/task/" + std::to_string(one.tid) + "/stat");
-    if (!stat || stat->startTime != one.started || affinityOf(one.tid) == one.cpus) continue;
+    if (!isAlive(one) || affinityOf(one.tid) == one.cpus) continue;
     static_cast<void>(executeWrite(affinityWrite(one.tid, one.cpus)));  // refused: a cpuset holds it, whose it is to say
+  }
+  for (const Heirs& one : heirs) {
+    for (const int tid : one.threads) static_cast<void>(executeWrite(affinityWrite(tid, one.found)));
   }
   return left;
 }

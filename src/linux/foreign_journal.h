@@ -50,8 +50,9 @@ struct Originals {
 // unread: gets the lines that make no sense.
 [[nodiscard]] Originals parseOriginals(const std::string& text, std::vector<std::string>* unread = nullptr);
 
-// Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for. Answers which cgroups still are as they were
-// made, because the kernel refuses what they had (somebody has narrowed one above): to be tried again later.
+// Threads that are as they were are left alone: setting a mask, even the same, marks it as asked for. One that is not named, and has the mask that
+// its process's first thread was given, was born of it meanwhile: it gets what that one had. Answers which cgroups still are as they were made,
+// because the kernel refuses what they had (somebody has narrowed one above): to be tried again later.
 Originals giveBack(const Originals& originals);
 // The files of such, for people; empty: none.
 [[nodiscard]] std::string leftText(const Originals& left);
