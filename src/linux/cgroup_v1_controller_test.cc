@@ -57,9 +57,7 @@ TEST_F(CgroupV1ControllerTest, TheSetAboveAllContainersIsThatAboveEachToo) {
   const auto change = [&](CpuChangeKind kind, const CpuSet& cpus) {
     return linux::executeChange(*controller_->prepare({kind, InstanceId(7), cpus, 0}));
   };
-  const auto above = [&](const std::string& id) {
-    return linux::setOf(linux::readText(controller_->cpusetTree() + id + "/cpuset.cpus"));
-  };
+  const auto above = [&](const std::string& id) { return linux::setOf(linux::readText(controller_->cpusetTree() + id + "/cpuset.cpus")); };
   ASSERT_TRUE(add(7, child));
   EXPECT_EQ(above("/7"), above(""));
   ASSERT_EQ(change(CpuChangeKind::HomeCpus, first), 0);

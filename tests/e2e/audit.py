@@ -17,7 +17,7 @@ API = "/apis/coterie.dev/v1alpha1"
 def prepare(context):
     server = context.main = context.server()
     context.generate(server.models / "red", "add_one")
-    server.start("--drain-seconds", "5")
+    server.start("--drain-seconds", "5", "--auth-failures", "0")
     server.apply(tenant("red"), tenant("blue"), service("red/one", "add_one.onnx", instances=1))
     server.wait_ready("red/one")
     context.keys = {role: server.key("red", role) for role in ("observe", "infer", "tenant-admin")}
