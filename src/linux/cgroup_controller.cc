@@ -48,17 +48,14 @@ Status CgroupController::add(const ContainerRegistration& container) {
   if (!possible_.empty()) {  // a narrower mask would go on binding inside the cpuset
     for (const int tid : threadsOf(container.pid)) static_cast<void>(executeWrite(affinityWrite(tid, possible_)));
   }
-  containers_[container.id] = Container{container,
-                                        leaves,
-                                        memoryNodes_,
-                                        {},
-                                        {},
-                                        {},
-                                        std::vector<int>(container.ownLaneThreads.size(), -1),
-                                        mask,
-                                        std::make_unique<ThreadCensus>(container.pid),
-                                        std::make_unique<ThreadTimes>(container.pid),
-                                        {}};
+  Container& added = containers_[container.id];
+  added.threads = container;
+  added.leaves = leaves;
+  added.memoryNodes = memoryNodes_;
+  added.laneCpus.assign(container.ownLaneThreads.size(), -1);
+  added.mask = mask;
+  added.census = std::make_unique<ThreadCensus>(container.pid);
+  added.times = std::make_unique<ThreadTimes>(container.pid);
   return {};
 }
 
