@@ -180,14 +180,6 @@ Result<ObservedContainer> CgroupController::observePlace(InstanceId id) const {
   return placeOf(found->second, found->second.figures ? *found->second.figures : readFigures(found->second));
 }
 
-std::map<InstanceId, ObservedContainer> CgroupController::observePlaces(const std::vector<InstanceId>& ids) const {
-  std::map<InstanceId, ObservedContainer> all;
-  for (const InstanceId id : ids) {
-    if (auto seen = observePlace(id)) all.emplace_hint(all.end(), id, *std::move(seen));
-  }
-  return all;
-}
-
 CgroupController::Figures CgroupController::readFigures(const Container& container) const {
   const auto weight = readText(container.leaves->homeWeight.get());
   Figures figures{weightRead(weight), setIn(container.leaves->homeMems)};

@@ -39,7 +39,6 @@ class CgroupController : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] Result<ObservedContainer> observePlace(InstanceId id) const override;
-  [[nodiscard]] std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] Nanos cpuTime(InstanceId id, int threadId) const override;
   [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;

@@ -52,6 +52,7 @@ class ForeignController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] std::map<InstanceId, ObservedContainer> observeAll(const std::vector<InstanceId>& ids) const override;
+  [[nodiscard]] std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const override { return observeAll(ids); }
   [[nodiscard]] std::string limitAbove(InstanceId id, const CpuSet& cpus) const override;
   [[nodiscard]] ThreadUse threadUse(InstanceId id, int threadId) const override;
   [[nodiscard]] ContainerMemory memoryOf(InstanceId id) const override;

@@ -131,7 +131,13 @@ class CpuController {
   // The same for who has looked at everything within the last second: before a plan, and after its writes. Where the CPUs are is looked at; the
   // weight and the memory nodes may be those of the look before, if that found what was asked last.
   [[nodiscard]] virtual Result<ObservedContainer> observePlace(InstanceId id) const { return observe(id); }
-  [[nodiscard]] virtual std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const { return observeAll(ids); }
+  [[nodiscard]] virtual std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const {
+    std::map<InstanceId, ObservedContainer> all;
+    for (const InstanceId id : ids) {
+      if (auto seen = observePlace(id)) all.emplace_hint(all.end(), id, *std::move(seen));
+    }
+    return all;
+  }
   // What sets above the container's keep these CPUs from it whatever is written, by name and with what they allow: a clause for people. Empty: none
   // is known. For who was refused, or finds less in force than was written.
   [[nodiscard]] virtual std::string limitAbove(InstanceId /*id*/, const CpuSet& /*cpus*/) const { return {}; }

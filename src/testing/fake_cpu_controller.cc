@@ -254,14 +254,6 @@ Result<ObservedContainer> FakeCpuController::observePlace(InstanceId id) const {
   return observe(id);
 }
 
-std::map<InstanceId, ObservedContainer> FakeCpuController::observePlaces(const std::vector<InstanceId>& ids) const {
-  std::map<InstanceId, ObservedContainer> all;
-  for (const InstanceId id : ids) {
-    if (auto place = observePlace(id)) all.emplace(id, *std::move(place));
-  }
-  return all;
-}
-
 ThreadUse FakeCpuController::threadUse(InstanceId id, int threadId) const {
   ++threadLooks_;
   const auto use = uses_.find(threadId);

@@ -43,7 +43,6 @@ class FakeCpuController final : public CpuController {
   [[nodiscard]] Result<PreparedChange> prepareLaneMove(InstanceId id, int loanLane, LanePlace place) override;
   [[nodiscard]] Result<ObservedContainer> observe(InstanceId id) const override;
   [[nodiscard]] Result<ObservedContainer> observePlace(InstanceId id) const override;
-  [[nodiscard]] std::map<InstanceId, ObservedContainer> observePlaces(const std::vector<InstanceId>& ids) const override;
   [[nodiscard]] std::string limitAbove(InstanceId id, const CpuSet& cpus) const override {
     const auto limit = limits_.find(id);
     return limit == limits_.end() || cpus.isSubsetOf(limit->second) ? std::string() : "cgroup /docker allows only " + limit->second.toString();
