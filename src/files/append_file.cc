@@ -1,14 +1,14 @@
 #include "files/append_file.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "files/quiet_thread.h"
 
 namespace coterie::files {
 
@@ -26,14 +26,7 @@ Result<std::unique_ptr<AppendFile>> AppendFile::create(const std::string& path, 
 
 AppendFile::AppendFile(std::string path, UniqueFd file, Options options)
     : path_(std::move(path)), file_(std::move(file)), options_(std::move(options)) {
-  sigset_t all, before;  // signals are others' business
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] {
-    ::pthread_setname_np(::pthread_self(), "append-file");
-    write();
-  });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quietThread("append-file", [this] { write(); });
 }
 
 AppendFile::~AppendFile() {

@@ -1,8 +1,6 @@
 #include "files/line_log.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +8,8 @@
 #include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "files/quiet_thread.h"
 
 namespace coterie::files {
 
@@ -28,14 +28,7 @@ Result<std::unique_ptr<LineLog>> LineLog::create(const std::string& path, Option
 }
 
 LineLog::LineLog(std::string path, UniqueFd file, Options options) : path_(std::move(path)), options_(std::move(options)), file_(std::move(file)) {
-  sigset_t all, before;  // signals are others' business
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] {
-    ::pthread_setname_np(::pthread_self(), "line-log");
-    run();
-  });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quietThread("line-log", [this] { run(); });
 }
 
 LineLog::~LineLog() {

@@ -1,7 +1,5 @@
 #include "serve/local_server.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "base/log.h"
 #include "controller/tenant_reconciler.h"
 #include "files/append_file.h"
+#include "files/quiet_thread.h"
 #include "files/threaded_model_files.h"
 #include "gateway/gateway.h"
 #include "http/server.h"
@@ -101,20 +100,6 @@ Error listenError(const Error& error, std::string_view option, const std::string
   return {error.code, error.reason,
           fmt::format("port {} of {} is in use; choose another with {} PORT, or any free one with {} 0", port, address, option, option)};
 }
-
-// Signals are the control loop's business: the gateway's thread takes none.
-std::thread gatewayThread(http::AsioLoop& loop) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread([&loop] {
-    ::pthread_setname_np(::pthread_self(), "gateway");
-    loop.run();
-  });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 // In order of construction: what comes later uses what comes before, and goes first.
@@ -365,7 +350,7 @@ Status LocalServer::start() {
   if (const Status tenants = parts_->tenants->start(); !tenants) return tenants;
   if (const Status services = parts_->services->start(); !services) return services;
   // After the first pass, which tells the gateway what there is: a client that comes early must wait, and not hear that its service does not exist.
-  parts_->control.post([parts = parts_.get()] { parts->gatewayRunner = gatewayThread(parts->gatewayLoop); });
+  parts_->control.post([parts = parts_.get()] { parts->gatewayRunner = files::quietThread("gateway", [parts] { parts->gatewayLoop.run(); }); });
   return {};
 }
 
